@@ -259,13 +259,8 @@ class Reader:
         deleted: bool = False,
     ) -> Page[R]:
         """One page of the matching records, newest first unless ordered otherwise."""
-        total = self.tx.count(kind, *conditions, deleted=deleted)
         limit, offset = paging.per_page, (paging.page - 1) * paging.per_page
-        items: list[R] = []
-        if offset < total:
-            items = self.tx.find(
-                kind, *conditions, order=order, limit=limit, offset=offset, deleted=deleted, total=total
-            )
+        items, total = self.tx.page(kind, *conditions, order=order, limit=limit, offset=offset, deleted=deleted)
         return Page(items=items, page=paging.page, per_page=paging.per_page, total_count=total)
 
 

@@ -274,6 +274,47 @@ class RecordsContract(Contract):
         assert tenant.read(lambda tx: tx.find(Tax, order=[asc("code")], limit=2, offset=4)) == taxes[4:]
         assert tenant.read(lambda tx: tx.first(Tax, order=[desc("code")])) == taxes[-1]
 
+    def test_a_page_comes_with_its_total(self, tenant: Tenant, other: Tenant) -> None:
+        tenant.insert(
+            *(tenant.tax(f"t{number}", name=f"n{number % 2}", created_at=second(number)) for number in range(7))
+        )
+        tenant.insert(tenant.tax("gone", created_at=second(9), deleted_at=second(10)))
+        other.insert(other.tax("t0"))
+
+        def page(*conditions: Condition, offset: int = 0, deleted: bool = False) -> tuple[list[str], int]:
+            taxes, total = tenant.read(
+                lambda tx: tx.page(
+                    Tax, *conditions, order=[desc("created_at")], limit=3, offset=offset, deleted=deleted
+                )
+            )
+            return [tax.code for tax in taxes], total
+
+        assert page() == (["t6", "t5", "t4"], 7)
+        assert page(offset=6) == (["t0"], 7)
+        assert page(offset=7) == ([], 7)
+        assert page(deleted=True) == (["gone", "t6", "t5"], 8)
+        assert page(eq("name", "n1"), offset=2) == (["t1"], 3)
+        assert page(eq("name", "n2")) == ([], 0)
+
+        def written_and_counted(tx: Transaction) -> int:
+            tx.insert(tenant.tax("new"))
+            return tx.page(Tax, limit=1)[1]
+
+        assert tenant.write(written_and_counted) == 8
+
+    def test_several_records_are_read_at_once(self, tenant: Tenant, other: Tenant) -> None:
+        first, second_one, hidden = tenant.tax("a"), tenant.tax("b"), other.tax("c")
+        tenant.insert(first, second_one)
+        other.insert(hidden)
+        named = [(Tax, tax.id) for tax in (second_one, hidden, first, second_one)]
+        assert tenant.read(lambda tx: tx.get_each(*named, (Tax, "missing"))) == [
+            second_one,
+            None,
+            first,
+            second_one,
+            None,
+        ]
+
     def test_totals_and_maxima(self, tenant: Tenant) -> None:
         assert tenant.read(lambda tx: (tx.total(Plan, "amount_cents"), tx.maximum(Plan, "amount_cents"))) == (0, None)
         tenant.insert(

@@ -126,8 +126,8 @@ class _Confirmation:
 
     def make(self, work: Reader) -> None:
         """Raises `_NotConfirmed` if anything about the caller has changed."""
-        key = work.tx.get(ApiKey, self._caller.key.id)
-        organization = work.tx.get(Organization, self._caller.organization.id)
+        caller = self._caller
+        key, organization = work.tx.get_each((ApiKey, caller.key.id), (Organization, caller.organization.id))
         if key != self._caller.key or organization != self._caller.organization:
             raise _NotConfirmed
         self.is_made = True

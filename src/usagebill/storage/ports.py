@@ -341,6 +341,9 @@ class Snapshot(Protocol):
     def get(self, kind: type[R], id: str, *, deleted: bool = False) -> R | None:
         """The record with this id."""
 
+    def get_each(self, *named: tuple[type, str]) -> list[Any]:
+        """The record of each kind and id, or None; in one round trip to a server."""
+
     def first(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
     ) -> R | None:
@@ -360,6 +363,17 @@ class Snapshot(Protocol):
 
         `total` is how many there are without the limit, if the caller knows: few are found in another way than many.
         """
+
+    def page(
+        self,
+        kind: type[R],
+        *conditions: Condition,
+        order: Sequence[Order] = (),
+        limit: int,
+        offset: int = 0,
+        deleted: bool = False,
+    ) -> tuple[list[R], int]:
+        """What `find` returns for this limit and offset, and what `count` does."""
 
     def each(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False

@@ -50,13 +50,21 @@ Day = Annotated[str, Format("date")]
 DecimalText = Annotated[str, Format("decimal")]
 
 
+# In a third of the time that `strftime` takes: a page of a list has hundreds of instants.
+_SECONDS = "%04d-%02d-%02dT%02d:%02d:%02d"
+
+
+def _seconds_text(value: datetime) -> str:
+    return _SECONDS % (value.year, value.month, value.day, value.hour, value.minute, value.second)
+
+
 @overload
 def instant_text(value: datetime) -> str: ...
 @overload
 def instant_text(value: datetime | None) -> str | None: ...
 def instant_text(value: datetime | None) -> str | None:
     """`2024-01-31T23:59:59Z`: UTC, cut to the second."""
-    return None if value is None else value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if value is None else f"{_seconds_text(value.astimezone(UTC))}Z"
 
 
 @overload
@@ -68,12 +76,12 @@ def millisecond_text(value: datetime | None) -> str | None:
     if value is None:
         return None
     value = value.astimezone(UTC)
-    return f"{value:%Y-%m-%dT%H:%M:%S}.{value.microsecond // 1000:03d}Z"
+    return f"{_seconds_text(value)}.{value.microsecond // 1000:03d}Z"
 
 
 def offset_text(value: datetime | None) -> str | None:
     """`2024-01-31T23:59:59+00:00`: UTC, cut to the second, as fees show their dates."""
-    return None if value is None else value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S+00:00")
+    return None if value is None else f"{_seconds_text(value.astimezone(UTC))}+00:00"
 
 
 @overload

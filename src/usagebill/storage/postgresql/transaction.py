@@ -35,11 +35,14 @@ from usagebill.storage.postgresql.observing import (
     hashable,
     observation_holds,
 )
+from usagebill.storage.postgresql.pages import whole_list_sql
 from usagebill.storage.postgresql.pending import Pending
 from usagebill.storage.postgresql.queries import order_sql, where_sql
 from usagebill.storage.postgresql.rows import insert_sql, rows_of, select_sql, sql_value
 from usagebill.storage.postgresql.searches import narrowed
-from usagebill.storage.record_sql import bounded, can_be_deleted, group_sql, kinds_among, quoted
+from usagebill.storage.postgresql.sequences import Sequences
+from usagebill.storage.postgresql.unique_rules import broken_rule
+from usagebill.storage.record_sql import bounded, group_sql, kinds_among, quoted
 from usagebill.storage.sums import GroupKey, Sums
 from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
 
@@ -91,6 +94,7 @@ class PostgresTransaction:
             locks.when_taken = self._memory.clear
         self.jobs = PostgresJobs(connection, organization_id, locks, pending, self._memory.claims)
         self.events = PostgresEvents(connection, organization_id, self._memory.states, self._memory.senders.clear)
+        self._sequences = Sequences(connection, locks, pending)
         self.list_counts = PostgresListCounts(connection, organization_id)
 
     @property
@@ -224,7 +228,7 @@ class PostgresTransaction:
     def flush(self) -> None:
         """Write versions, before the transaction commits."""
         for organization_id in self._memory.entitling:
-            self._next_number(organization_id, _ENTITLEMENTS, 1)
+            self._sequences.next_number(organization_id, _ENTITLEMENTS, 1)
         log_changes(self._connection, self._memory.touched)
         if self._pending is not None:
             self._pending.send()
@@ -248,6 +252,14 @@ class PostgresTransaction:
         if not deleted and getattr(record, "deleted_at", None) is not None:
             return None
         return record
+
+    def get_each(self, *named: tuple[type, str]) -> list[Any]:
+        unread = [(kind, id) for kind, id in named if (kind, id) not in self._known]
+        queries = [(select_sql(kind) + " WHERE t.id = ?", [id]) for kind, id in unread]
+        for (kind, id), rows in zip(unread, self._connection.execute_all(queries), strict=True):
+            for row in rows:
+                self._known[kind, id] = rows_of(kind).codec.record(row)
+        return [self.get(kind, id) for kind, id in named]
 
     def _by_id(self, kind: type[R], id: str) -> R | None:
         return next(iter(self._rows(kind, " WHERE t.id = ?", [id])), None)
@@ -344,6 +356,31 @@ class PostgresTransaction:
             cached = memory.answers[question] = (written, records)
         return list(cached[1])
 
+    def page(
+        self,
+        kind: type[R],
+        *conditions: Condition,
+        order: Sequence[Order] = (),
+        limit: int,
+        offset: int = 0,
+        deleted: bool = False,
+    ) -> tuple[list[R], int]:
+        whole = None if deleted else whole_list_sql(kind, conditions, order, self._organization_id)
+        if whole is None or not self._reads_ahead:
+            total = self.count(kind, *conditions, deleted=deleted)
+            if offset >= total:
+                return [], total
+            records = self.find(
+                kind, *conditions, order=order, limit=limit, offset=offset, deleted=deleted, total=total
+            )
+            return records, total
+        sql, values = whole
+        rows = self._connection.execute(sql, [*values, bounded(limit), bounded(offset)]).fetchall()
+        records = list(map(rows_of(kind).codec.record, rows))
+        self._keep(kind, records)
+        self._memory.siblings.note(records)
+        return records, rows[0][-1] if rows else self.count(kind, *conditions)
+
     def each(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
     ) -> Iterator[R]:
@@ -422,7 +459,7 @@ class PostgresTransaction:
             if self._pending is not None and self._pending.is_buffering:
                 self._pending.insert(kind, row)
             elif self._connection.execute(insert_sql(kind), row).rowcount != 1:
-                raise Duplicate(self._broken_rule(record) or ("id",))
+                raise Duplicate(broken_rule(self._connection, record) or ("id",))
             self._known[kind, record.id] = record  # type: ignore[attr-defined]
             if table.entitles:
                 self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
@@ -444,7 +481,7 @@ class PostgresTransaction:
             if self._pending is not None and self._pending.is_buffering:
                 self._pending.update(statement, (*values, id))
             else:
-                broken = self._broken_rule(record, frozenset(names))
+                broken = broken_rule(self._connection, record, frozenset(names))
                 if broken is not None:
                     raise Duplicate(broken)
                 self._connection.execute(statement, (*values, id))
@@ -453,31 +490,6 @@ class PostgresTransaction:
         self._known[kind, id] = record
         if kind in LOGGED:
             self._changed(kind, id, old, record)
-
-    def _broken_rule(self, record: object, changed: frozenset[str] | None = None) -> tuple[str, ...] | None:
-        """The first unique rule that the record would break, among those with `changed` columns.
-
-        Nobody else writes to the organization meanwhile, so the check still holds when the record is written.
-        """
-        kind: Any = type(record)
-        table = table_of(kind)
-        is_live = getattr(record, "deleted_at", None) is None
-        rules = [(rule, can_be_deleted(kind)) for rule in table.unique if is_live]
-        rules += [(rule, False) for rule in table.always_unique]
-        for rule, among_live in rules:
-            if changed is not None and changed.isdisjoint((*rule, "deleted_at") if among_live else rule):
-                continue
-            values = [sql_value(getattr(record, column)) for column in rule]
-            if any(value is None for value in values):
-                continue
-            tests = "".join(f" AND {quoted(column)} = ?" for column in rule)
-            live = " AND deleted_at IS NULL" if among_live else ""
-            if self._connection.execute(
-                f"SELECT 1 FROM {quoted(table.name)} WHERE organization_id = ?{tests}{live} AND id <> ? LIMIT 1",
-                (record.organization_id, *values, record.id),  # type: ignore[attr-defined]
-            ).fetchone():
-                return rule
-        return None
 
     def _changed(self, kind: type, id: str, old: object, new: object) -> None:
         changes = self._memory.changes
@@ -527,54 +539,16 @@ class PostgresTransaction:
     # Numbers
 
     def next_number(self, name: str, start: int = 1) -> int:
-        return self._next_number(self._organization_id or "", name, start)
-
-    def _next_number(self, organization_id: str, name: str, start: int) -> int:
-        pending = self._pending
-        if pending is not None and pending.is_buffering and organization_id:
-            # Nobody else takes a number while this transaction holds the organization's lock.
-            number = organization_id, name
-            last = pending.numbers.get(number)
-            if last is None:
-                last = self._last_numbers(organization_id, [name]).get(name)
-            value = start if last is None else last + 1
-            pending.take_number(number, value)
-            return value
-        row = self._connection.execute(
-            "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?)"
-            " ON CONFLICT (organization_id, name) DO UPDATE SET value = sequences.value + 1 RETURNING value",
-            (organization_id, name, start),
-        ).fetchone()
-        assert row is not None
-        if pending is not None:
-            pending.numbers.pop((organization_id, name), None)
-        return int(row[0])
+        return self._sequences.next_number(self._organization_id or "", name, start)
 
     def next_numbers(self, names: Sequence[str]) -> list[int]:
-        pending, organization_id = self._pending, self._organization_id
-        if pending is not None and pending.is_buffering and organization_id is not None:
-            unknown = [name for name in dict.fromkeys(names) if (organization_id, name) not in pending.numbers]
-            last = self._last_numbers(organization_id, unknown) if unknown else {}
-            pending.numbers.update(((organization_id, name), last.get(name, 0)) for name in unknown)
-        return [self.next_number(name) for name in names]
+        return self._sequences.next_numbers(self._organization_id, names)
 
     def last_number(self, name: str) -> int:
         return self.last_numbers([name]).get(name, 0)
 
     def last_numbers(self, names: Sequence[str]) -> dict[str, int]:
-        return self._last_numbers(self._organization_id or "", names)
-
-    def _last_numbers(self, organization_id: str, names: Sequence[str]) -> dict[str, int]:
-        connection = self._connection
-        if self._pending is not None and self._pending.is_buffering and self._locks is not None:
-            # Buffered writes take no unknown numbers, so they need not be sent first.
-            self._locks.take(organization_id)
-            connection = Connection(connection.driver, None, connection.scope)
-        rows = connection.execute(
-            "SELECT name, value FROM sequences WHERE organization_id = ? AND name = ANY(?::text[])",
-            (organization_id, list(names)),
-        )
-        return {name: int(value) for name, value in rows}
+        return self._sequences.last_numbers(self._organization_id or "", names)
 
     def entitlements_version(self) -> int:
         return self.last_number(_ENTITLEMENTS)

@@ -305,6 +305,9 @@ class SqliteTransaction:
             return None
         return record
 
+    def get_each(self, *named: tuple[type, str]) -> list[Any]:
+        return [self.get(kind, id) for kind, id in named]
+
     def first(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
     ) -> R | None:
@@ -359,6 +362,21 @@ class SqliteTransaction:
         for record in records:
             self._known[kind, record.id] = record  # type: ignore[attr-defined]
         return records
+
+    def page(
+        self,
+        kind: type[R],
+        *conditions: Condition,
+        order: Sequence[Order] = (),
+        limit: int,
+        offset: int = 0,
+        deleted: bool = False,
+    ) -> tuple[list[R], int]:
+        total = self.count(kind, *conditions, deleted=deleted)
+        if offset >= total:
+            return [], total
+        records = self.find(kind, *conditions, order=order, limit=limit, offset=offset, deleted=deleted, total=total)
+        return records, total
 
     def each(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
