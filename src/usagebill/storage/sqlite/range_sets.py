@@ -1,4 +1,4 @@
-"""The records within the bounds of a range, as bits: sets of wide slots, of narrower ones, or all without some.
+"""The records within the bounds of a range, as bits: sets of wide slots, of narrower ones, or a wide one without some.
 
 Only slots that a bound cuts in two have records of which the sets do not tell whether they are within the bounds.
 """
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from usagebill.storage.conditions import Compare
-from usagebill.storage.record_sql import is_nullable
 from usagebill.storage.sqlite.record_sets import bits_of, slot_set
 from usagebill.storage.sqlite.slots import counted_under, range_kind, set_levels, slot_within, wide_slot
 from usagebill.storage.tables import Table
@@ -34,8 +33,6 @@ def range_bits(
     levels = set_levels(kind)
     slots = {level: slots_with_records(connection, table, column, level, organization_id) for level in levels}
 
-    listed = _slots_of_all(connection, table, column, organization_id) if bounds else []
-
     def united(several: Sequence[_Slot]) -> int:
         return bits_of(connection, table, [slot_set(number) for number, _ in several], up_to)
 
@@ -48,9 +45,8 @@ def range_bits(
         for slot in several:
             holds = [slot_within(kind, slot[1], level, bound) for bound in bounds]
             (inside if all(holds) else outside if False in holds else cut).append(slot)
-        around = listed if whole is None else [whole]
-        if around and len(around) + len(outside) + len(cut) < len(inside):
-            surely = united(around) & ~united([*outside, *cut])
+        if whole is not None and len(outside) + len(cut) < len(inside):
+            surely = united([whole]) & ~united([*outside, *cut])
         else:
             surely = united(inside)
         possibly = surely
@@ -65,20 +61,6 @@ def range_bits(
         return surely, possibly
 
     return within(0, slots[levels[0]], None)
-
-
-def _slots_of_all(connection: sqlite3.Connection, table: Table, column: str, organization_id: str) -> list[_Slot]:
-    """The widest slots of the list's order, which have all listed records; none if some records may have no slot of the
-    column.
-    """
-    assert table.listing is not None
-    first = table.listing.order[0].column
-    if first == column or first not in table.listing.ranges:
-        return []
-    if is_nullable(table.kind, first) or is_nullable(table.kind, column):
-        return []
-    level = set_levels(range_kind(table, first))[0]
-    return slots_with_records(connection, table, first, level, organization_id)
 
 
 def slots_with_records(

@@ -195,10 +195,12 @@ def record_bits(sequences: Sequence[int]) -> int:
 
 def places_in(bits: int) -> list[int]:
     """The sequence numbers of the records in a set."""
-    digits = bin(bits)[:1:-1]
+    # Most words of a set of few records are zero; a text of all binary digits takes three times as long.
+    words = memoryview(bits.to_bytes((bits.bit_length() + 63 >> 6) << 3, "little")).cast("Q")
     places = []
-    place = digits.find("1")
-    while place >= 0:
-        places.append(place)
-        place = digits.find("1", place + 1)
+    for index, word in enumerate(words):
+        while word:
+            lowest = word & -word
+            places.append((index << 6) + lowest.bit_length() - 1)
+            word ^= lowest
     return places
