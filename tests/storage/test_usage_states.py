@@ -468,6 +468,48 @@ def test_periods_of_any_length_are_answered_as_from_events(few: AnyStore) -> Non
     assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
 
 
+@pytest.mark.parametrize("by_filters", [False, True])
+def test_groups_of_values_that_also_came_before_the_period_are_answered_from_states(
+    few: AnyStore, by_filters: bool
+) -> None:
+    # Three regions in turn, from a day before the period on; the last of them is alone for the period's first hours.
+    organization = new_organization(few)
+    sent = [(second(3600 * hour), ("eu", "us", "ap")[hour % 3 if hour < 24 else 2]) for hour in range(30)]
+    sent += [(second(3600 * hour), ("us", "eu", "ap")[hour % 3]) for hour in range(30, 60)]
+    organization.append(
+        *(
+            event(organization.id, number, {"user": f"user-{number % 7}", "region": region}, at=at)
+            for number, (at, region) in enumerate(sent)
+        )
+    )
+    question = EventQuery(
+        code="calls",
+        external_subscription_id="sub",
+        aggregation_type="unique_count_agg",
+        field_name="user",
+        earliest=second(24 * 3600),
+        group_keys=("region",),
+    )
+    filters = FilterIndex([ChargeFilter(id="f", values={"user": ("user-1", "user-2", "user-6")}, created_at=START)], {})
+
+    def tallies() -> dict[Any, Any]:
+        if not by_filters:
+            return organization.ask(partial(tallies_of, question))
+        return organization.ask(lambda tx: tx.events.tallies_by_bucket(question, filters))
+
+    def ordered(answer: dict[Any, Any]) -> list[Any]:
+        return [(name, list(inner.items()) if by_filters else inner) for name, inner in answer.items()]
+
+    by_events = tallies()
+    if not by_filters:
+        assert list(by_events) == [("ap",), ("us",), ("eu",)]
+    rolled_up(few)
+    assert ordered(tallies()) == ordered(by_events)
+    # It is the states that are counted: one value less is one less in each region.
+    edited(few, "DELETE FROM usage_states WHERE value = 'user-1'")
+    assert tallies() != by_events
+
+
 _WIDER = f"series > {2**40}"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeAlias
@@ -48,6 +48,7 @@ __all__ = [
     "Shape",
     "counts_by_keys",
     "days_of",
+    "growing_stretches",
     "min_events",
     "shape_of",
     "stretches_of",
@@ -230,6 +231,17 @@ class Bounds:
 
 
 _LAST: Final = 2**62
+_FIRST_STRETCH: Final = 60_000_000
+
+
+def growing_stretches(bounds: Bounds) -> Iterator[tuple[int, int]]:
+    """The time from the earliest to the latest instant in stretches, each four times as long as the one before: what
+    is near the start is found in the first, without reading all.
+    """
+    first, length = bounds.earliest, _FIRST_STRETCH
+    while first <= bounds.latest:
+        yield first, min(first + length - 1, bounds.latest)
+        first, length = first + length, 4 * length
 
 
 def _or(instant: datetime | None, otherwise: int) -> int:

@@ -45,6 +45,7 @@ from usagebill.storage.usage_series import (
     MissingSeries,
     Shape,
     days_of,
+    growing_stretches,
     min_events,
     shape_of,
     stretches_of,
@@ -310,15 +311,17 @@ class StateAnswers:
                 return None
         chosen = series.id, [slot for slot, *_ in slots], bounds.earliest, bounds.latest
         inside = "series = ? AND slot = ANY(?::bigint[]) AND last_at >= ? AND first_at <= ?"
+        is_in_order = True
         if any(first_at < bounds.earliest for _, first_at, *_ in slots):
-            # The value occurred before; whether and when first within the slots is not known.
-            unclear, values = ("TRUE", ()) if question.group_keys else ("last_at > ?", (bounds.latest,))
+            # The value occurred before and after; whether within is not known.
             row = self._connection.execute(
-                f"SELECT EXISTS (SELECT 1 FROM usage_states WHERE {inside} AND first_at < ? AND {unclear})",
-                (*chosen, bounds.earliest, *values),
+                f"SELECT EXISTS (SELECT 1 FROM usage_states WHERE {inside} AND first_at < ? AND last_at > ?)",
+                (*chosen, bounds.earliest, bounds.latest),
             ).fetchone()
             if row is None or row[0]:
                 return None
+            # When it first occurred within is not known either.
+            is_in_order = not question.group_keys
         sql = Sql().add("SELECT ")
         sql.columns = _dimensions(shape)
         names = names_sql(sql, question, filters)
@@ -329,11 +332,7 @@ class StateAnswers:
         sql.columns = None
         listed = "".join(f"{name}, " for name in names)
         for source in self._read(series, question, []):
-            rows = Sql().add("SELECT ")
-            names_sql(rows, question, filters)
-            text_sql(rows, shape.field or "").add(" AS v, timestamp, sequence, ")
-            text_sql(rows, "operation_type").add(f" IS NOT NULL AS spoken FROM {source.text}", *source.values)
-            where_sql(rows, question, self._organization_id)
+            rows = self._values(question, filters, source)
             sql.add(
                 f" UNION ALL SELECT {listed}v, timestamp, sequence, spoken FROM ({rows.text} OFFSET 0) e"
                 " WHERE v IS NOT NULL",
@@ -344,13 +343,55 @@ class StateAnswers:
             f" bool_or(spoken) AS spoken FROM ({sql.text}) rows{grouped_by([*names, 'v'])}"
         )
         if filters is None:
-            return self._distinct(question, names, Sql().add(values_of, *sql.values))
+            counts = self._distinct(question, names, Sql().add(values_of, *sql.values))
+            return counts if is_in_order or counts is None else self._by_first_event(counts, question, filters, bounds)
         value_rows = list(self._connection.stream(values_of, sql.values))
         if any(row[-1] for row in value_rows):
             return None
         added = (0, 0, "", Operation.ADD.value)
         placed = ((*row[: len(names)], *row[-3:-1], 1, None, *added, row[len(names)]) for row in value_rows)
-        return results(question, merged(question, filters, placed, len(question.group_keys)))
+        counts = results(question, merged(question, filters, placed, len(question.group_keys)))
+        return counts if is_in_order else self._by_first_event(counts, question, filters, bounds)
+
+    def _values(self, question: EventQuery, filters: FilterIndex | None, source: Sql) -> Sql:
+        """A row for each event of `source`: its names, value, instant and place, and whether it has an operation."""
+        rows = Sql().add("SELECT ")
+        names_sql(rows, question, filters)
+        text_sql(rows, question.field_name or "").add(" AS v, timestamp, sequence, ")
+        text_sql(rows, "operation_type").add(f" IS NOT NULL AS spoken FROM {source.text}", *source.values)
+        where_sql(rows, question, self._organization_id)
+        return rows
+
+    def _by_first_event(
+        self,
+        counts: dict[int, dict[Group, AggregateResult]],
+        question: EventQuery,
+        filters: FilterIndex | None,
+        bounds: Bounds,
+    ) -> dict[int, dict[Group, AggregateResult]]:
+        """The counts with groups in the order of their first events, which are read from the earliest until all have
+        one.
+        """
+        ordered: dict[int, dict[Group, AggregateResult]] = {position: {} for position in counts}
+        for first, last in growing_stretches(bounds):
+            if all(len(ordered[position]) == len(groups) for position, groups in counts.items()):
+                break
+            rows = self._values(question, filters, Sql().add("events")).add(
+                " AND timestamp BETWEEN ? AND ?", first, last
+            )
+            names = names_sql(Sql(), question, filters)
+            seen = self._connection.execute(
+                f"SELECT {''.join(f'{name}, ' for name in names)}MIN(timestamp), MIN(sequence), 1, NULL::numeric, 0"
+                f" FROM ({rows.text} OFFSET 0) e WHERE v IS NOT NULL{grouped_by(names)}",
+                rows.values,
+            )
+            for position, groups in results(
+                question, merged(question, filters, seen, len(question.group_keys))
+            ).items():
+                for group in groups:
+                    if group in counts.get(position, {}):
+                        ordered[position].setdefault(group, counts[position][group])
+        return {position: {**ordered[position], **groups} for position, groups in counts.items()}
 
     def _distinct(
         self, question: EventQuery, names: Sequence[str], values: Sql

@@ -35,6 +35,7 @@ from usagebill.storage.usage_series import (
     Bounds,
     MissingSeries,
     Shape,
+    growing_stretches,
     min_events,
     shape_of,
     stretches_of,
@@ -255,24 +256,21 @@ class StateAnswers:
             "SELECT dims, value, first_at, first_sequence, last_at FROM usage_states"
             f" WHERE series = {id} AND slot IN ({chosen}) AND {inside}"
         )
+        is_in_order = True
         if any(first_at < bounds.earliest for _, first_at, *_ in slots):
-            # The value occurred before; whether and when first within the slots is not known.
-            unclear = "1" if question.group_keys else f"last_at > {bounds.latest}"
-            if self._connection.execute(f"{kept} AND first_at < {bounds.earliest} AND {unclear} LIMIT 1").fetchone():
+            # The value occurred before and after; whether within is not known.
+            unclear = f"{kept} AND first_at < {bounds.earliest} AND last_at > {bounds.latest} LIMIT 1"
+            if self._connection.execute(unclear).fetchone():
                 return None
+            # When it first occurred within is not known either.
+            is_in_order = not question.group_keys
         selection = Selection(self._connection, self._organization_id, question)
         spread = Spread(selection, question, filters, shape.filters)
-        columns = ("spoken", "value", "first_at", "first_sequence")
         whole = Spread(_among_states(selection, f"({kept}) AS s", shape), question, filters, shape.filters)
-        parts = [_listed(whole, columns, whole.rows({**_of_states(columns), "spoken": "0"}))]
-        for events in self._read(selection, []):
-            rows = {
-                "spoken": "instr(properties, '\"operation_type\"') > 0",
-                "value": f"({selection.query.text(question.field_name or '')})",
-                "first_at": "timestamp",
-                "first_sequence": "sequence",
-            }
-            parts.append(_listed(spread, columns, Spread(events, question, filters, shape.filters).rows(rows)))
+        parts = [_listed(whole, _OF_VALUES, whole.rows({**_of_states(_OF_VALUES), "spoken": "0"}))]
+        parts.extend(
+            _each_value(Spread(events, question, filters, shape.filters)) for events in self._read(selection, [])
+        )
         parts = [f"{part} WHERE value IS NOT NULL" for part in parts]
         counts: dict[Place, int] = {}
         # Rows by positions are of different places unless filters overlap.
@@ -293,6 +291,8 @@ class StateAnswers:
                 for place in places:
                     values.setdefault(place, set()).add(text)
             counts = {place: len(texts) for place, texts in values.items()}
+        if not is_in_order:
+            counts = _by_first_event(counts, spread, filters, shape, bounds)
         return {place: Cell(millionths=count * MILLION, events=count) for place, count in counts.items()}
 
     def _read(self, selection: Selection, stretches: list[tuple[int, int]]) -> list[Selection]:
@@ -319,6 +319,7 @@ def _slots(selection: Selection, series: int, among: str, without: Collection[in
 
 
 _SUMS: Final = ("n", "low", "high", "top", "longs", "rest", "long_top", "moment", "paid", "last_at")
+_OF_VALUES: Final = ("spoken", "value", "first_at", "first_sequence")
 _FIRST_EVENT: Final = ("first_at", "first_sequence")
 # How columns of states are merged.
 _MERGED: Final[Mapping[str, str]] = {
@@ -414,6 +415,34 @@ def _each_event(spread: Spread, shape: Shape, columns: Sequence[str]) -> str:
     }
     counting = "short IS NOT NULL OR long IS NOT NULL" if is_number else "1"
     return f"{_listed(spread, [f'{states[name]} AS {name}' for name in columns], spread.rows(read))} WHERE {counting}"
+
+
+def _each_value(spread: Spread) -> str:
+    """One row per event: its value, and whether it has an operation type."""
+    rows = {
+        "spoken": "instr(properties, '\"operation_type\"') > 0",
+        "value": f"({spread.selection.query.text(spread.question.field_name or '')})",
+        "first_at": "timestamp",
+        "first_sequence": "sequence",
+    }
+    return _listed(spread, _OF_VALUES, spread.rows(rows))
+
+
+def _by_first_event(
+    counts: Mapping[Place, int], spread: Spread, filters: FilterIndex, shape: Shape, bounds: Bounds
+) -> dict[Place, int]:
+    """The counts in the order of the places' first events, which are read from the earliest until all have one."""
+    ordered: dict[Place, int] = {}
+    for first, last in growing_stretches(bounds):
+        if len(ordered) == len(counts):
+            break
+        events = spread.selection.among_events(
+            "events INDEXED BY events_usage", f"timestamp BETWEEN {first} AND {last}"
+        )
+        values = f"{_each_value(Spread(events, spread.question, filters, shape.filters))} WHERE value IS NOT NULL"
+        for places, _ in spread.ask(_grouped(spread.names, ("1",), [values], in_order=True)):
+            ordered |= {place: counts[place] for place in places if place in counts and place not in ordered}
+    return {**ordered, **counts}
 
 
 def _add(cells: dict[Place, Cell], place: Place, counted_as: CountedAs, sums: tuple[Any, ...]) -> None:
