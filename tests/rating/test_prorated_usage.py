@@ -1,4 +1,4 @@
-"""Prorated sums of many events are put together from those of local days, to the same cents as event by event."""
+"""Prorated usage of many events is put together from that of local days, to the same cents as event by event."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.scenarios import Scenario, charge_on, price_ranges
 
-from usagebill.rating import usage
+from usagebill.rating import prorated_usage, usage
 
 pytestmark = pytest.mark.now("2024-02-12T07:30:00Z")
 
@@ -30,13 +30,30 @@ def charges(metric: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.fixture(params=["UTC", "Asia/Kolkata", "America/New_York"])
+ZONES = ["UTC", "Asia/Kolkata", "America/New_York"]
+
+
+@pytest.fixture(params=ZONES)
 def used(box: Scenario, request: pytest.FixtureRequest) -> Scenario:
     """A subscription with events of two months, some of them before and some in the seconds in which a day begins."""
-    box.customer(timezone=request.param)
+    return filled(box, request.param, "sum_agg")
+
+
+@pytest.fixture(params=ZONES)
+def used_values(box: Scenario, request: pytest.FixtureRequest) -> Scenario:
+    """The same, of a metric that counts the values, also with graduated prices."""
+    return filled(box, request.param, "unique_count_agg")
+
+
+def filled(box: Scenario, zone: str, aggregation_type: str) -> Scenario:
+    box.customer(timezone=zone)
     keys = [{"key": "region", "values": ["eu", "us"]}, {"key": "team", "values": ["a", "b"]}]
-    metric = box.metric("disk", recurring=True, rounding_function="round", rounding_precision=4, filters=keys)
-    box.plan(*charges(metric))
+    metric = box.metric(
+        "disk", aggregation_type, recurring=True, rounding_function="round", rounding_precision=4, filters=keys
+    )
+    graduated = charge_on(metric, "graduated", graduated_ranges=price_ranges((0, 2, "1", "3"), (3, None, "0.5", "0")))
+    counts_values = aggregation_type == "unique_count_agg"
+    box.plan(*charges(metric), *([{**graduated, "prorated": True}] if counts_values else []))
     box.subscribe(subscription_at="2024-02-12T07:30:00Z")
     numbers = Random(7)
     days = [
@@ -51,7 +68,9 @@ def used(box: Scenario, request: pytest.FixtureRequest) -> Scenario:
             *(
                 {
                     "at": at.timestamp(),
-                    "value": numbers.choice(("7", "-3.25", "0.1", "x")),
+                    "value": str(numbers.randrange(20))
+                    if counts_values
+                    else numbers.choice(("7", "-3.25", "0.1", "x")),
                     "region": numbers.choice(("eu", "us", "jp")),
                     "team": numbers.choice(("a", "b", "c")),
                 }
@@ -76,6 +95,34 @@ def test_usage_is_that_of_the_single_events(used: Scenario, monkeypatch: pytest.
     assert scans == []
 
 
+def test_unique_counts_are_those_of_the_single_events(used_values: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    def seen() -> list[Any]:
+        projected = used_values.get("/customers/acme/projected_usage?external_subscription_id=sub")
+        return [used_values.usage(), used_values.usage("&group[team]=b"), projected]
+
+    by_events = seen()
+    assert any(line["amount_cents"] % 100 for line in by_events[0]["charges_usage"])
+    monkeypatch.setattr(usage, "_WORTH_DAYS", 0)
+    monkeypatch.setattr(prorated_usage, "_EVENTS_PER_VALUE", 0)
+    scans: list[object] = []
+    from_events = usage._from_events
+
+    def from_single_events(*given: Any) -> Any:
+        scans.append(given)
+        return from_events(*given)
+
+    monkeypatch.setattr(usage, "_from_events", from_single_events)
+    assert seen() == by_events
+    assert scans == []
+    # With a value that was removed, single events decide.
+    at = datetime(2024, 4, 18, 12, tzinfo=UTC).timestamp()
+    used_values.events("disk", {"at": at, "value": "3", "region": "eu", "team": "a", "operation_type": "remove"})
+    removed = seen()
+    assert scans
+    monkeypatch.undo()
+    assert seen() == removed
+
+
 @pytest.mark.slow
 def test_fees_are_those_of_the_single_events(used: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage, "_WORTH_DAYS", 0)
@@ -85,3 +132,15 @@ def test_fees_are_those_of_the_single_events(used: Scenario, monkeypatch: pytest
     monkeypatch.undo()
     # Every fee is counted again, from its events.
     assert used.billing.audit().findings == ()
+
+
+@pytest.mark.slow
+def test_fees_of_unique_counts_are_those_of_the_single_events(
+    used_values: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usage, "_WORTH_DAYS", 0)
+    monkeypatch.setattr(prorated_usage, "_EVENTS_PER_VALUE", 0)
+    used_values.travel_to("2024-05-02T00:00:00Z")
+    assert [fee for fee in used_values.usage_fees() if fee["amount_cents"]]
+    monkeypatch.undo()
+    assert used_values.billing.audit().findings == ()

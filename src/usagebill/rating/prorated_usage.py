@@ -1,4 +1,4 @@
-"""Prorated sums of many events: the sum of each local day of the period weighed as its events are, one by one."""
+"""Prorated usage of many events: what each local day of the period added, weighed as its events are, one by one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final, TypeAlias
 
-from usagebill.core.aggregation import AGGREGATIONS, Accumulation, AggregateResult, Prorated, Window, prorated_by_day
+from usagebill.core.aggregation import (
+    AGGREGATIONS,
+    Accumulation,
+    AggregateResult,
+    Operation,
+    Prorated,
+    Window,
+    prorated_additions,
+    prorated_by_day,
+)
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_parts import ChargePart
 from usagebill.core.days import stretches_of_days
@@ -17,41 +26,107 @@ from usagebill.core.grouping import Group
 from usagebill.core.numbers import ZERO
 from usagebill.core.plans import Charge
 from usagebill.core.pricing import MODELS
-from usagebill.storage.event_queries import EventQuery
+from usagebill.storage.event_queries import ALL_EVENTS, CountedAs, EventQuery
 from usagebill.storage.ports import EventLog
 
-__all__ = ["count_by_day", "is_sum_of_days"]
+__all__ = ["count_by_day", "is_counted_by_day"]
 
 # The tallies of each bucket of filters, by position and group.
 _Tallies: TypeAlias = Mapping[int, Mapping[Group, AggregateResult]]
 
 _INSTANT: Final = timedelta(microseconds=1)
+# With fewer, the values of each day cost more than the events.
+_EVENTS_PER_VALUE: Final = 4
 
 
-def is_sum_of_days(charge: Charge, metric: BillableMetric) -> bool:
-    """Whether usage follows from the sums of local days: no single event is priced."""
-    return (
-        charge.prorated
-        and metric.recurring
-        and AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.SUM
-        and not MODELS[charge.charge_model].prorated_by_step
-        and not MODELS[charge.charge_model].by_percentage
-    )
+def is_counted_by_day(charge: Charge, metric: BillableMetric) -> bool:
+    """Whether usage follows from counts up to the ends of local days: no event is priced by its own value."""
+    model, accumulation = MODELS[charge.charge_model], AGGREGATIONS[metric.aggregation_type].accumulation
+    if not charge.prorated or not metric.recurring or model.by_percentage:
+        return False
+    return accumulation is Accumulation.VALUES or (accumulation is Accumulation.SUM and not model.prorated_by_step)
 
 
 def count_by_day(
     log: EventLog, question: EventQuery, parts: Sequence[ChargePart], window: Window
-) -> Mapping[int, Mapping[Group, tuple[AggregateResult, Prorated]]]:
-    """The prorated sums of parts with the same group keys, by position."""
-    if len(parts) == 1:
-        position, question = parts[0].position, replace(question, bucket=parts[0].bucket)
-        return _prorated_tallies(question, window, lambda part: {position: log.tallies(part)})
-    index = parts[0].filters
-    known = _prorated_tallies(question, window, lambda part: log.tallies_by_bucket(part, index))
+) -> Mapping[int, Mapping[Group, tuple[AggregateResult, Prorated]]] | None:
+    """The prorated quantities of parts with the same group keys, by position; None if single events are to be read."""
+    is_alone = len(parts) == 1
+    if is_alone:
+        question = replace(question, bucket=parts[0].bucket)
+
+    def count(part: EventQuery) -> _Tallies:
+        if is_alone:
+            return {parts[0].position: log.tallies(part)}
+        return log.tallies_by_bucket(part, parts[0].filters)
+
+    known: Mapping[int, Mapping[Group, tuple[AggregateResult, Prorated]]] | None
+    if question.aggregation_type != CountedAs.UNIQUE_COUNT:
+        none, known = prorated_by_day(ZERO, (), window), _prorated_tallies(question, window, count)
+    elif _has_removals(log, question):
+        return None
+    else:
+        none, known = prorated_additions((), window), _prorated_values(log, question, window, count)
     nothing: Mapping[Group, tuple[AggregateResult, Prorated]] = {
-        (None,) * len(question.group_keys): (AggregateResult(), prorated_by_day(ZERO, (), window))
+        (None,) * len(question.group_keys): (AggregateResult(), none)
     }
-    return {part.position: known.get(part.position, nothing) for part in parts}
+    return None if known is None else {part.position: known.get(part.position, nothing) for part in parts}
+
+
+def _has_removals(log: EventLog, question: EventQuery) -> bool:
+    """Whether any event may have removed a value."""
+    by_operation = replace(
+        question, aggregation_type=CountedAs.COUNT, field_name=None, bucket=ALL_EVENTS, group_keys=("operation_type",)
+    )
+    return (Operation.REMOVE.value,) in log.tallies(by_operation)
+
+
+def _prorated_values(
+    log: EventLog, question: EventQuery, window: Window, count: Callable[[EventQuery], _Tallies]
+) -> dict[int, dict[Group, tuple[AggregateResult, Prorated]]] | None:
+    """The number of values of each group of each bucket, none of which was removed, and the same prorated over
+    `window`; None if there are hardly more events than values.
+    """
+    whole = count(question)
+    values = sum(int(tally.units) for tallies in whole.values() for tally in tallies.values())
+    if log.size(question, at_most=_EVENTS_PER_VALUE * values) < _EVENTS_PER_VALUE * values:
+        return None
+    parts = list(_parts(question, window))
+    # The numbers of values up to the end of each part. Between equal ones, none was added.
+    units = {len(parts) - 1: _units(whole)}
+    pending = [(-1, len(parts) - 1)]
+    while pending:
+        low, high = pending.pop()
+        if high - low <= 1 or units.get(low, {}) == units[high]:
+            continue
+        middle = (low + high) // 2
+        units[middle] = _units(count(replace(parts[middle][1], earliest=question.earliest)))
+        pending += [(low, middle), (middle, high)]
+    additions: dict[tuple[int, Group], list[tuple[datetime, int]]] = {}
+    known: Mapping[tuple[int, Group], int] = {}
+    for place in sorted(units):
+        for cell, number in units[place].items():
+            if number > known.get(cell, 0):
+                first = parts[place][0] or window.start
+                additions.setdefault(cell, []).append((first, number - known.get(cell, 0)))
+        known = units[place]
+    return {
+        position: {
+            group: (tally, prorated_additions(additions.get((position, group), ()), window))
+            for group, tally in tallies.items()
+        }
+        for position, tallies in whole.items()
+    }
+
+
+def _units(tallies: _Tallies) -> dict[tuple[int, Group], int]:
+    """The units of each group of each bucket that has any."""
+    return {
+        (position, group): int(tally.units)
+        for position, by_group in tallies.items()
+        for group, tally in by_group.items()
+        if tally.units
+    }
 
 
 def _prorated_tallies(

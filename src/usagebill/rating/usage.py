@@ -1,7 +1,8 @@
 """The usage of one charge over a window: its events in filters and groups, aggregated and priced.
 
 The store aggregates what it can; only what needs single events (prorated quantities, bounds on single transactions,
-custom aggregations) is read event by event. Prorated sums of many events are put together from those of days.
+custom aggregations) is read event by event. Prorated sums and unique counts of many events are put together from those
+of days.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ from usagebill.rating.charge_scope import ChargeScope
 from usagebill.rating.free_usage import Totals, first_totals
 from usagebill.rating.handover import own_events
 from usagebill.rating.ledger import Ledger
-from usagebill.rating.prorated_usage import count_by_day, is_sum_of_days
+from usagebill.rating.prorated_usage import count_by_day, is_counted_by_day
 from usagebill.storage.event_queries import ALL_EVENTS, COUNTED, EventQuery
 from usagebill.storage.ports import EventLog
 from usagebill.work import Reader
@@ -375,7 +376,10 @@ def _read_usages(
             return count(log)
         by_part: dict[int, Mapping[Group, tuple[AggregateResult, Prorated]]] = {}
         for keys, alike in _by_keys(parts, scope).items():
-            by_part |= count_by_day(log, replace(question, group_keys=keys), alike, scope.window)
+            prorated_by_part = count_by_day(log, replace(question, group_keys=keys), alike, scope.window)
+            if prorated_by_part is None:
+                return count(log)
+            by_part |= prorated_by_part
         return {
             start.part.position: {
                 group: (tally, _used(charge, metric, tally, proration, scope, start.rows.get(group)))
@@ -385,7 +389,7 @@ def _read_usages(
         }
 
     facts = ("read", charge, metric, question, [start.known for start in starts], scope.window, scope.current)
-    act = count_days if is_sum_of_days(charge, metric) else count
+    act = count_days if is_counted_by_day(charge, metric) else count
     return reader.counted([question], act, inputs=(*facts, scope.currency, scope.ungrouped))
 
 

@@ -20,7 +20,7 @@ from usagebill.core.aggregation.bucket import active_before, prorated, usage, us
 from usagebill.core.aggregation.custom import Program, Running
 from usagebill.core.aggregation.lists import counted_totals, summed_totals
 from usagebill.core.aggregation.metric import Metric, Window, round_units
-from usagebill.core.aggregation.proration import Prorated, persisted_units, prorated_by_day
+from usagebill.core.aggregation.proration import Prorated, persisted_units, prorated_additions, prorated_by_day
 from usagebill.core.aggregation.registry import AGGREGATIONS, event_values, fold, running_totals
 from usagebill.core.aggregation.scope import (
     billable_in_advance,
@@ -79,6 +79,7 @@ __all__ = [
     "operation_of",
     "persisted_units",
     "prorated",
+    "prorated_additions",
     "prorated_by_day",
     "round_units",
     "running_totals",

@@ -27,7 +27,14 @@ from usagebill.core.numbers import (
 )
 from usagebill.core.usage import ProrationStep
 
-__all__ = ["Prorated", "persisted_units", "prorated_by_day", "prorated_sum", "prorated_unique_count"]
+__all__ = [
+    "Prorated",
+    "persisted_units",
+    "prorated_additions",
+    "prorated_by_day",
+    "prorated_sum",
+    "prorated_unique_count",
+]
 
 _UNIT_DECIMALS = 5
 _RATIO_DECIMALS = 20
@@ -81,6 +88,19 @@ def prorated_by_day(before: Decimal, sums: Iterable[tuple[datetime, Decimal]], w
         # Exact: sums may be longer than the numbers of single events.
         parts.append(multiply_exactly(value, share))
     return Prorated(units=ceil_to(total(parts), _UNIT_DECIMALS), stretches=())
+
+
+def prorated_additions(additions: Iterable[tuple[datetime, int]], window: Window) -> Prorated:
+    """What `prorated_unique_count` returns if no value was ever removed, from the numbers of values that were added, in
+    order of time: each with an instant of the local day, or of any time before the window.
+    """
+    shares: list[Decimal] = []
+    stretches: list[ProrationStep] = []
+    for at, values in additions:
+        share = ratio(calendar_days(max(at, window.start), window.end, window.tz), window.period_days)
+        shares.append(multiply_exactly(share, Decimal(values)))
+        stretches += [ProrationStep(full=ONE, prorated=ceil_to(share, _UNIT_DECIMALS))] * values
+    return Prorated(units=ceil_to(total(shares), _UNIT_DECIMALS), stretches=tuple(stretches))
 
 
 def prorated_unique_count(events: Iterable[Event], field_name: str | None, window: Window) -> Prorated:
