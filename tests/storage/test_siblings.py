@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 from unittest.mock import PropertyMock, patch
 
 import pytest
@@ -83,9 +84,9 @@ def counted() -> Iterator[list[str]]:
     statements: list[str] = []
     execute = Connection.execute
 
-    def noting(self: Connection, sql: str, values: object = ()) -> object:
+    def noting(self: Connection, sql: str, values: Sequence[Any] = (), *, anew: bool = False) -> object:
         statements.append(sql)
-        return execute(self, sql, values)  # type: ignore[arg-type]
+        return execute(self, sql, values, anew=anew)
 
     with patch.object(Connection, "execute", noting):
         yield statements

@@ -72,10 +72,12 @@ class Connection:
         if self.scope is not None:
             self.scope.apply(self.driver)
 
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> Rows:
-        """Run a statement; its rows are all read at once."""
+    def execute(self, sql: str, values: Sequence[Any] = (), *, anew: bool = False) -> Rows:
+        """Run a statement; its rows are all read at once. In a read, it may be planned `anew`, for these values, rather
+        than prepared, for all.
+        """
         if self.trips is not None:
-            return RecordedRows(self.trips.rows([(sql, values)], self.scope)[0])
+            return RecordedRows(self.trips.rows([(sql, values)], self.scope, anew=anew)[0])
         self._prepare()
         return self.driver.execute(_in_driver_style(sql), values)
 

@@ -81,9 +81,9 @@ class Locked(Connection):
         self._locks = locks
         self._organization_id = organization_id
 
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> Rows:
+    def execute(self, sql: str, values: Sequence[Any] = (), *, anew: bool = False) -> Rows:
         self._locks.take(self._organization_id)
-        return super().execute(sql, values)
+        return super().execute(sql, values, anew=anew)
 
     def execute_all(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[list[tuple[Any, ...]]]:
         self._locks.take(self._organization_id)

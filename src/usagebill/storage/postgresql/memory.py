@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from usagebill.storage.conditions import Related
 from usagebill.storage.postgresql.changes import Touched
 from usagebill.storage.postgresql.events.state_answers import KnownStates
 from usagebill.storage.postgresql.jobs import Claims
@@ -49,6 +50,8 @@ class Memory:
         self.senders: dict[tuple[str, int], set[str | None]] = {}
         self.latest: dict[str, int] = {}
         self.siblings = Siblings()
+        # The few ids of records that meet a condition on them, in a snapshot; None if they are many.
+        self.ids: dict[Related, tuple[str, ...] | None] = {}
         # Records of logged tables, before and after.
         self.changes: dict[tuple[type, str], tuple[Any, Any]] = {}
 

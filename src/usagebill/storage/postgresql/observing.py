@@ -57,11 +57,11 @@ class Observer(Connection):
         self._observation = observation
         self._answered = answered
 
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> RecordedRows:
+    def execute(self, sql: str, values: Sequence[Any] = (), *, anew: bool = False) -> RecordedRows:
         statement = (sql, hashable(values))
         rows = self._answered.get(statement)
         if rows is None:
-            rows = self._answered[statement] = super().execute(sql, values).fetchall()
+            rows = self._answered[statement] = super().execute(sql, values, anew=anew).fetchall()
         self._observation.statements[statement] = rows
         return RecordedRows(rows)
 

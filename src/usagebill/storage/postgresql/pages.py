@@ -1,18 +1,26 @@
-"""Pages of whole lists, with their total in the same query."""
+"""How a page of a list is read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
-from usagebill.storage.conditions import Condition, Order
+from usagebill.storage.conditions import Compare, Condition, Order, Related, Within
+from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.counts import counted_sql
+from usagebill.storage.postgresql.facet_indexes import MANY
+from usagebill.storage.postgresql.memory import Memory
 from usagebill.storage.postgresql.queries import order_sql, where_sql
 from usagebill.storage.postgresql.rows import rows_of
 from usagebill.storage.record_sql import quoted
 from usagebill.storage.tables import table_of
 
-__all__ = ["whole_list_sql"]
+__all__ = ["is_near", "resolved", "whole_list_sql"]
+
+# Up to so many ids are looked up first.
+_FEW_IDS: Final = 10
+# The last place in a list of a page that is read in the list's order, record by record.
+_NEAR: Final = 1_000
 
 
 def whole_list_sql(
@@ -34,3 +42,44 @@ def whole_list_sql(
         f"{order_sql(kind, order)} LIMIT ? OFFSET ?",
         [*values, *bound],
     )
+
+
+def is_near(limit: int | None, offset: int, total: int | None) -> bool:
+    """Whether a page of so many matching records is found soon if the list is read in its order."""
+    return limit is not None and total is not None and total >= MANY and limit + offset <= _NEAR
+
+
+def resolved(
+    connection: Connection, memory: Memory, conditions: Sequence[Condition], organization_id: str | None
+) -> Sequence[Condition]:
+    """The conditions, with those on other records that have a certain code replaced by the ids of these, if they are
+    few: an index may lead from them, and statistics say how many records refer to them.
+    """
+    if organization_id is None or not any(type(condition) is Related for condition in conditions):
+        return conditions
+    conditions_on_ids: list[Condition] = []
+    for condition in conditions:
+        ids = _ids(connection, memory, condition, organization_id) if type(condition) is Related else None
+        conditions_on_ids.append(
+            condition if ids is None or type(condition) is not Related else Within(condition.column, ids)
+        )
+    return conditions if conditions_on_ids == list(conditions) else conditions_on_ids
+
+
+def _ids(connection: Connection, memory: Memory, condition: Related, organization_id: str) -> tuple[str, ...] | None:
+    """The ids of the records that meet the inner conditions; None if these are not few."""
+    if condition in memory.ids:
+        return memory.ids[condition]
+    rules = table_of(condition.kind).unique
+    if not any(
+        isinstance(inner, (Compare, Within)) and (inner.column,) in rules and getattr(inner, "operator", "=") == "="
+        for inner in condition.conditions
+    ):
+        return None
+    # Deleted records keep their codes.
+    where, values = where_sql(condition.kind, condition.conditions, organization_id, True)
+    rows = connection.execute(
+        f"SELECT t.id FROM {quoted(table_of(condition.kind).name)} t{where} LIMIT {_FEW_IDS + 1}", values
+    ).fetchall()
+    memory.ids[condition] = None if len(rows) > _FEW_IDS else tuple(sorted(row[0] for row in rows))
+    return memory.ids[condition]

@@ -55,8 +55,10 @@ def folded_column(kind: type, table: str, column: str) -> str:
     raise ValueError(f"{kind.__name__}.{column} is not searched: its listing does not name it")
 
 
-def _many(kind: type, conditions: Sequence[Condition], table: str, values: list[Any], joint: str, nothing: str) -> str:
-    parts = [condition_sql(kind, condition, table, values) for condition in conditions]
+def _many(
+    kind: type, conditions: Sequence[Condition], table: str, values: list[Any], joint: str, nothing: str, singly: bool
+) -> str:
+    parts = [condition_sql(kind, condition, table, values, singly=singly) for condition in conditions]
     return "(" + f" {joint} ".join(parts) + ")" if parts else nothing
 
 
@@ -80,8 +82,12 @@ def _item_text(value: object) -> str:
     return str(sql_value(value))
 
 
-def condition_sql(kind: type, condition: Condition, table: str, values: list[Any]) -> str:
-    """The condition on the record of `kind` in `table`; its values are appended to `values`."""
+def condition_sql(kind: type, condition: Condition, table: str, values: list[Any], *, singly: bool = False) -> str:
+    """The condition on the record of `kind` in `table`; its values are appended to `values`.
+
+    `singly`, a record that this one refers to is looked up for each record that is read. Otherwise the server may look
+    all of them up first.
+    """
     match condition:
         case Compare(column, operator, value):
             values.append(sql_value(value))
@@ -117,17 +123,18 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
         case NotEmpty(column):
             return f"{table}.{quoted(column)} <> '[]'"
         case AnyOf(conditions):
-            return _many(kind, conditions, table, values, "OR", "FALSE")
+            return _many(kind, conditions, table, values, "OR", "FALSE", singly)
         case AllOf(conditions):
-            return _many(kind, conditions, table, values, "AND", "TRUE")
+            return _many(kind, conditions, table, values, "AND", "TRUE", singly)
         case Negate(inner):
-            return f"({condition_sql(kind, inner, table, values)}) IS NOT TRUE"
+            return f"({condition_sql(kind, inner, table, values, singly=singly)}) IS NOT TRUE"
         case Related(other_kind, _, conditions):
             alias = alias_of(table, other_kind)
-            return related_sql(table, condition, _many(other_kind, conditions, alias, values, "AND", "TRUE"))
+            inside = _many(other_kind, conditions, alias, values, "AND", "TRUE", singly)
+            return related_sql(table, condition, f"{inside} OFFSET 0" if singly else inside)
         case Has(other_kind, _, conditions):
             alias = alias_of(table, other_kind)
-            return has_sql(table, condition, _many(other_kind, conditions, alias, values, "AND", "TRUE"))
+            return has_sql(table, condition, _many(other_kind, conditions, alias, values, "AND", "TRUE", singly))
 
 
 def pattern_of(text: str) -> str:
@@ -139,9 +146,9 @@ _PATTERN_OF_TEXT = str.maketrans({"\\": "\\\\", "%": "\\%", "_": "\\_"})
 
 
 def where_sql(
-    kind: type, conditions: Sequence[Condition], organization_id: str | None, deleted: bool
+    kind: type, conditions: Sequence[Condition], organization_id: str | None, deleted: bool, *, singly: bool = False
 ) -> tuple[str, list[Any]]:
-    """The WHERE clause for records of `kind` (its table aliased `t`), and the values it binds."""
+    """The WHERE clause for records of `kind` (its table aliased `t`), and the values it binds; see `condition_sql`."""
     parts, values = scope_sql(kind, organization_id, deleted)
     for condition in conditions:
         # Nearly all are of this kind.
@@ -149,7 +156,7 @@ def where_sql(
             values.append(sql_value(condition.value))
             parts.append(comparison_sql("t", condition.column, condition.operator))
         else:
-            parts.append(condition_sql(kind, condition, "t", values))
+            parts.append(condition_sql(kind, condition, "t", values, singly=singly))
     return (" WHERE " + " AND ".join(parts) if parts else ""), values
 
 

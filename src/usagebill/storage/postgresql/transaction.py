@@ -35,7 +35,7 @@ from usagebill.storage.postgresql.observing import (
     hashable,
     observation_holds,
 )
-from usagebill.storage.postgresql.pages import whole_list_sql
+from usagebill.storage.postgresql.pages import is_near, resolved, whole_list_sql
 from usagebill.storage.postgresql.pending import Pending
 from usagebill.storage.postgresql.queries import order_sql, where_sql
 from usagebill.storage.postgresql.rows import insert_sql, rows_of, select_sql, sql_value
@@ -334,9 +334,10 @@ class PostgresTransaction:
         deleted: bool = False,
         total: int | None = None,
     ) -> list[R]:
-        narrower = narrowed(self._connection, self._memory, kind, conditions, self._organization_id)
+        narrower = self._narrowed(kind, conditions)
         few = self._where_few(kind, narrower, deleted) if limit is not None and (total or MANY) < MANY else None
-        where, values = few or where_sql(kind, narrower, self._organization_id, deleted)
+        singly = is_near(limit, offset, total)
+        where, values = few or where_sql(kind, narrower, self._organization_id, deleted, singly=singly)
         clauses = where + order_sql(kind, order) if few is None else page_clauses(kind, where, order)
         if limit is not None:
             clauses += " LIMIT ? OFFSET ?" if few is None else ")) " + order_sql(kind, order)
@@ -350,7 +351,8 @@ class PostgresTransaction:
             if self._found_with_siblings(kind, narrower, order, bounds, limit, deleted):
                 cached = memory.answers.get(question)
         if cached is None or cached[0] != written:
-            records = self._rows(kind, clauses, values)
+            # Which index is best for a page depends on how many records have these values.
+            records = self._rows(kind, clauses, values, anew=total is not None)
             self._keep(kind, records)
             memory.siblings.note(records)
             cached = memory.answers[question] = (written, records)
@@ -396,8 +398,10 @@ class PostgresTransaction:
         split = None if deleted else split_negated(conditions)
         if split is not None and counted_sql(kind, split[0], self._organization_id) is not None:
             return self.count(kind, *split[0]) - self.count(kind, *split[0], split[1])
-        narrower = narrowed(self._connection, self._memory, kind, conditions, self._organization_id)
+        narrower = self._narrowed(kind, conditions)
         where = self._where_few(kind, narrower, deleted) if has_items(narrower) else None
+        if where is None and narrower is not conditions:
+            where = where_sql(kind, narrower, self._organization_id, deleted, singly=True)
         return int(self._scalar(kind, "COUNT(*)", narrower, deleted, where))
 
     def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
@@ -406,6 +410,12 @@ class PostgresTransaction:
     def maximum(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int | None:
         value = self._scalar(kind, f"MAX(t.{quoted(column)})", conditions, deleted)
         return None if value is None else int(value)
+
+    def _narrowed(self, kind: type, conditions: Sequence[Condition]) -> Sequence[Condition]:
+        """The conditions, with those that few records meet replaced by the ids of these."""
+        if self._reads_ahead:
+            conditions = resolved(self._connection, self._memory, conditions, self._organization_id)
+        return narrowed(self._connection, self._memory, kind, conditions, self._organization_id)
 
     def _where_few(self, kind: type, conditions: Sequence[Condition], deleted: bool) -> Clause | None:
         """The WHERE clause by the index of facets and items, for few records; None if that does not help."""
@@ -416,7 +426,7 @@ class PostgresTransaction:
     ) -> Any:
         where, values = by or where_sql(kind, conditions, self._organization_id, deleted)
         statement = f"SELECT {value_sql} FROM {quoted(table_of(kind).name)} t{where}"
-        return self._connection.execute(statement, values).fetchall()[0][0]
+        return self._connection.execute(statement, values, anew=bool(conditions)).fetchall()[0][0]
 
     def grouped(
         self, kind: type[Any], by: Sequence[GroupKey], columns: Sequence[str], *conditions: Condition
@@ -434,9 +444,9 @@ class PostgresTransaction:
             Sums(key=tuple(row[:width]), count=row[width], sums=tuple(map(Decimal, row[width + 1 :]))) for row in rows
         ]
 
-    def _rows(self, kind: type[R], clauses: str, values: Sequence[Any]) -> list[R]:
+    def _rows(self, kind: type[R], clauses: str, values: Sequence[Any], *, anew: bool = False) -> list[R]:
         codec = rows_of(kind).codec
-        rows = self._connection.execute(select_sql(codec.kind) + clauses, values).fetchall()
+        rows = self._connection.execute(select_sql(codec.kind) + clauses, values, anew=anew).fetchall()
         decoded = self._memory.decoded
         if decoded is None:
             return [codec.record(row) for row in rows]

@@ -77,18 +77,19 @@ class _Batch:
         """Add a statement without values, which is not prepared."""
         self._sends.append(lambda: self._driver.pgconn.send_query_params(sql, None))
 
-    def query(self, sql: bytes, values: Sequence[Any]) -> tuple[int, Adapted]:
+    def query(self, sql: bytes, values: Sequence[Any], *, anew: bool) -> tuple[int, Adapted]:
         """Add a query; returns the place of its result, and what reads that."""
         session = self._driver.pgconn
         adapted: Adapted = Transformer(self._driver)
         sent = adapted.dump_sequence(values, [PyFormat.AUTO] * len(values)) if values else None
         types, formats = (adapted.types, adapted.formats) if values else (None, None)
         key = sql, types or ()
-        name = self._prepared.names.get(key)
-        if name is None and key in self._prepared.names:
-            new = name = f"usagebill_{next(_names)}".encode()
-            self._sends.append(lambda: session.send_prepare(new, sql, types))
-        self._names.append((key, name))
+        name = None if anew else self._prepared.names.get(key)
+        if not anew:
+            if name is None and key in self._prepared.names:
+                new = name = f"usagebill_{next(_names)}".encode()
+                self._sends.append(lambda: session.send_prepare(new, sql, types))
+            self._names.append((key, name))
         if name is None:
             self._sends.append(lambda: session.send_query_params(sql, sent, types, formats))
         else:
@@ -171,10 +172,12 @@ class Trips:
         if scope is not None:
             scope.apply(self._driver)
 
-    def rows(self, statements: Sequence[tuple[str, Sequence[Any]]], scope: RowScope | None) -> list[_Rows]:
-        """The rows of each query, all in one trip."""
+    def rows(
+        self, statements: Sequence[tuple[str, Sequence[Any]]], scope: RowScope | None, *, anew: bool = False
+    ) -> list[_Rows]:
+        """The rows of each query, all in one trip. Planned `anew`, none of them is prepared."""
         try:
-            return self._rows(statements, scope)
+            return self._rows(statements, scope, anew)
         except psycopg.errors.InvalidSqlStatementName:
             # The driver has dropped all prepared statements, as it does after a ROLLBACK to a savepoint.
             self._prepared.names.clear()
@@ -182,15 +185,15 @@ class Trips:
             if self.has_begun:
                 raise
             roll_back(self._driver)
-            return self._rows(statements, scope)
+            return self._rows(statements, scope, anew)
 
-    def _rows(self, statements: Sequence[tuple[str, Sequence[Any]]], scope: RowScope | None) -> list[_Rows]:
+    def _rows(self, statements: Sequence[tuple[str, Sequence[Any]]], scope: RowScope | None, anew: bool) -> list[_Rows]:
         setting = None if scope is None else scope.unapplied()
         queries = [*([] if setting is None else [setting]), *statements]
         batch = _Batch(self._driver, self._prepared)
         if not self.has_begun:
             batch.add(self._begin.encode())
-        readers = [batch.query(_numbered(sql), values) for sql, values in queries]
+        readers = [batch.query(_numbered(sql), values, anew=anew) for sql, values in queries]
         results = batch.run()
         self.has_begun = True
         if scope is not None:
