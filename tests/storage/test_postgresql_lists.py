@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -21,10 +21,11 @@ from tests.storage.test_lists import LISTS, do_everything, filled_world, questio
 from tests.storage.test_postgresql import run
 
 from usagebill.core.customers import Customer, MetadataItem
+from usagebill.core.invoices.records import Invoice
 from usagebill.http.endpoints import Endpoint
-from usagebill.storage.conditions import Condition, any_of, contains, desc, eq, has_item, negate
+from usagebill.storage.conditions import Condition, any_of, contains, desc, eq, has_item, negate, related
 from usagebill.storage.ports import Snapshot, Transaction
-from usagebill.storage.postgresql import PostgresStore, pages, schema, searches, transaction
+from usagebill.storage.postgresql import PostgresStore, pages, schema, search_pages, searches, transaction
 from usagebill.storage.postgresql.counts import recount
 
 NOW = datetime(2024, 3, 5, 10, tzinfo=UTC)
@@ -79,12 +80,19 @@ def test_a_list_is_the_same_if_its_records_are_counted_and_its_texts_read(
             patch.setattr(transaction, "counted_sql", lambda *_: None)
             patch.setattr(pages, "counted_sql", lambda *_: None)
             patch.setattr(transaction, "narrowed", read_all)
+            patch.setattr(transaction, "page_of_search", lambda *_: None)
             patch.setattr(transaction, "resolved", lambda connection, memory, conditions, _: conditions)
             patch.setattr(transaction, "where_by_index", lambda *_: None)
             assert box.request("GET", address) == answer, address
             # What records refer to is looked up for each, as on a page of many.
             patch.setattr(transaction, "is_near", lambda *_: True)
             assert box.request("GET", address) == answer, address
+        if "search" in address:
+            with monkeypatch.context() as patch:
+                # As if many records matched: they are gathered all the same, unless the first ones nearly all match.
+                patch.setattr(search_pages, "_FEW", 0)
+                patch.setattr(search_pages, "_FIRST", 2)
+                assert box.request("GET", address) == answer, address
         nonempty_lists += answer[0] == 200 and answer[1]["meta"]["total_count"] > 0
     assert nonempty_lists > 0
 
@@ -318,6 +326,60 @@ def test_searches_find_the_same_by_the_index(on_server: None, few: int, monkeypa
                 assert search(term) == found_by_index, term
         assert search("STRASSE")[1] == 3
         assert search("nobody")[1] == 0
+
+
+@pytest.mark.parametrize(("few", "first"), [(0, 2), (0, 100), (2, 100), (300, 100)])
+def test_pages_of_searches_are_those_of_the_records_that_contain_the_text(
+    on_server: None, few: int, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_pages, "_FEW", few)
+    monkeypatch.setattr(search_pages, "_FIRST", first)
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        tenant, other = new_tenant(store_of(box)), new_tenant(store_of(box))
+        for owner in (tenant, other):
+            entity = owner.entity()
+            customers = [
+                owner.customer(
+                    entity,
+                    name=name,
+                    legal_name=NAMES[(place + 1) % len(NAMES)],
+                    currency="EUR" if place % 3 else "USD",
+                    created_at=NOW + timedelta(seconds=place % 5),
+                    deleted_at=NOW if place == 3 else None,
+                )
+                for place, name in enumerate((*NAMES, *NAMES))
+            ]
+            owner.insert(entity, *customers)
+            owner.insert(*(owner.invoice(customer, number=f"ACM-{place}") for place, customer in enumerate(customers)))
+
+        def by_page(kind: type, *conditions: Condition) -> list[tuple[list[str], int]]:
+            shown = []
+            for offset in (0, 3, 30):
+                records, total = tenant.read(
+                    lambda tx, offset=offset: tx.page(  # type: ignore[misc]
+                        kind, *conditions, order=[desc("created_at")], limit=3, offset=offset
+                    )
+                )
+                shown.append(([record.id for record in records], total))
+            return shown
+
+        def check(kind: type, *conditions: Condition) -> int:
+            pages_by_index = by_page(kind, *conditions)
+            with monkeypatch.context() as patch:
+                patch.setattr(transaction, "page_of_search", lambda *_: None)
+                patch.setattr(transaction, "narrowed", read_all)
+                assert by_page(kind, *conditions) == pages_by_index, conditions
+            return pages_by_index[0][1]
+
+        totals = []
+        for term in TERMS:
+            named = contains(("name", "legal_name"), term)
+            totals.append(check(Customer, named))
+            check(Customer, named, eq("currency", "USD"))
+            check(Invoice, any_of(contains(("number",), term), related(Customer, "customer_id", named)))
+        # Each name is that of two customers, and the legal name of two others; the only deleted one has another.
+        assert totals[NAMES.index("a-b-c-d")] == 4
+        assert max(totals) > 5
 
 
 def test_a_search_sees_what_its_transaction_has_written(on_server: None) -> None:

@@ -150,9 +150,14 @@ def split_negated(conditions: Sequence[Condition]) -> tuple[list[Condition], Con
 
 
 def where_by_index(
-    connection: Connection, kind: type, conditions: Sequence[Condition], organization_id: str | None, deleted: bool
+    connection: Connection,
+    kind: type,
+    conditions: Sequence[Condition],
+    organization_id: str | None,
+    deleted: bool,
+    many: int = MANY,
 ) -> Clause | None:
-    """The WHERE clause of these conditions by the index, with its values; None if it would find too many."""
+    """The WHERE clause of these conditions by the index, with its values; None if it would find so `many`."""
     keys_sql = _keys_sql(kind, "t.")
     # With row security, the server checks a row's organization first, so it uses no such index.
     if keys_sql is None or organization_id is None or connection.scope is not None:
@@ -165,9 +170,10 @@ def where_by_index(
             others.append(condition)
         else:
             by_keys.append((condition, keys))
-    if not by_keys or not _are_few(connection, kind, [condition for condition, _ in by_keys], others, organization_id):
+    decided = [condition for condition, _ in by_keys]
+    if not by_keys or not _are_few(connection, kind, decided, others, organization_id, many):
         return None
-    where, values = where_sql(kind, others, organization_id, deleted)
+    where, values = where_sql(kind, others, organization_id, deleted, singly=True)
     for _, keys in by_keys:
         where += f" AND {keys_sql} && ?::text[]"
         values.append(keys)
@@ -180,6 +186,7 @@ def _are_few(
     by_keys: Sequence[Condition],
     others: Sequence[Condition],
     organization_id: str,
+    many: int,
 ) -> bool:
     """Whether few records meet the conditions that keys decide, when few meet all."""
     listing = table_of(kind).listing
@@ -188,7 +195,7 @@ def _are_few(
         return True
     shown = () if listing.shown is None else (listing.shown,)
     counted = counted_sql(kind, (*by_keys, *shown), organization_id)
-    return counted is not None and connection.execute(*counted).fetchall()[0][0] < MANY
+    return counted is not None and connection.execute(*counted).fetchall()[0][0] < many
 
 
 def page_clauses(kind: type, where: str, order: Sequence[Order]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from usagebill.storage.conditions import Related
+from usagebill.storage.conditions import Condition, Related
 from usagebill.storage.postgresql.changes import Touched
 from usagebill.storage.postgresql.events.state_answers import KnownStates
 from usagebill.storage.postgresql.jobs import Claims
@@ -50,7 +50,9 @@ class Memory:
         self.senders: dict[tuple[str, int], set[str | None]] = {}
         self.latest: dict[str, int] = {}
         self.siblings = Siblings()
-        # The few ids of records that meet a condition on them, in a snapshot; None if they are many.
+        # In a snapshot: searches that most records match; and the few ids of records that meet a condition on them
+        # (None: they are many).
+        self.common: set[Condition] = set()
         self.ids: dict[Related, tuple[str, ...] | None] = {}
         # Records of logged tables, before and after.
         self.changes: dict[tuple[type, str], tuple[Any, Any]] = {}

@@ -21,7 +21,7 @@ from usagebill.storage.postgresql.queries import condition_sql, folded_column, p
 from usagebill.storage.record_sql import quoted
 from usagebill.storage.tables import TABLES, Table, table_of
 
-__all__ = ["has_text_indexes", "make_text_indexes", "narrowed", "text_indexes"]
+__all__ = ["contains_sql", "has_text_indexes", "make_text_indexes", "narrowed", "text_indexes"]
 
 # If a search finds more records than this, the list is walked instead.
 _FEW: Final = 5_000
@@ -76,7 +76,7 @@ def narrowed(
     if not memory.has_text_indexes or organization_id is None or connection.scope is not None:
         return conditions
     for place, condition in enumerate(conditions):
-        if type(condition) is Search or type(condition) is AnyOf:
+        if (type(condition) is Search or type(condition) is AnyOf) and condition not in memory.common:
             finds = _finds(kind, condition, organization_id)
             if finds is None:
                 continue
@@ -104,10 +104,10 @@ def _finds(kind: type, condition: Condition, organization_id: str) -> _Finds | N
     for option in options:
         match option:
             case Search():
-                test = _contains(kind, "t", option, values, organization_id)
+                test = contains_sql(kind, "t", option, values, organization_id)
                 part = f"SELECT t.id FROM {name} t WHERE {test}"
             case Related(other, column, (Search() as search,)):
-                test = _contains(other, "o", search, values, organization_id)
+                test = contains_sql(other, "o", search, values, organization_id)
                 part = (
                     f"SELECT t.id FROM {quoted(table_of(other).name)} o JOIN {name} t ON t.{quoted(column)} = o.id"
                     f" AND t.organization_id = o.organization_id WHERE {test}"
@@ -125,7 +125,7 @@ def _finds(kind: type, condition: Condition, organization_id: str) -> _Finds | N
     return _Finds(" UNION ALL ".join(parts), values)
 
 
-def _contains(kind: type, row: str, search: Search, values: list[Any], organization_id: str) -> str | None:
+def contains_sql(kind: type, row: str, search: Search, values: list[Any], organization_id: str) -> str | None:
     """The test whether a `row` contains the text, by the index; None if the index cannot answer."""
     table = table_of(kind)
     if not _WORD.search(search.text) or not set(search.columns) <= set(_searched(table)):

@@ -39,6 +39,7 @@ from usagebill.storage.postgresql.pages import is_near, resolved, whole_list_sql
 from usagebill.storage.postgresql.pending import Pending
 from usagebill.storage.postgresql.queries import order_sql, where_sql
 from usagebill.storage.postgresql.rows import insert_sql, rows_of, select_sql, sql_value
+from usagebill.storage.postgresql.search_pages import page_of_search
 from usagebill.storage.postgresql.searches import narrowed
 from usagebill.storage.postgresql.sequences import Sequences
 from usagebill.storage.postgresql.unique_rules import broken_rule
@@ -367,8 +368,9 @@ class PostgresTransaction:
         offset: int = 0,
         deleted: bool = False,
     ) -> tuple[list[R], int]:
-        whole = None if deleted else whole_list_sql(kind, conditions, order, self._organization_id)
-        if whole is None or not self._reads_ahead:
+        bounds = bounded(limit), bounded(offset)
+        page = None if deleted or not self._reads_ahead else self._page_at_once(kind, conditions, order, bounds)
+        if page is None:
             total = self.count(kind, *conditions, deleted=deleted)
             if offset >= total:
                 return [], total
@@ -376,12 +378,24 @@ class PostgresTransaction:
                 kind, *conditions, order=order, limit=limit, offset=offset, deleted=deleted, total=total
             )
             return records, total
-        sql, values = whole
-        rows = self._connection.execute(sql, [*values, bounded(limit), bounded(offset)]).fetchall()
+        rows, total = page
         records = list(map(rows_of(kind).codec.record, rows))
         self._keep(kind, records)
         self._memory.siblings.note(records)
-        return records, rows[0][-1] if rows else self.count(kind, *conditions)
+        return records, total
+
+    def _page_at_once(
+        self, kind: type, conditions: Sequence[Condition], order: Sequence[Order], bounds: tuple[int, int]
+    ) -> tuple[list[tuple[Any, ...]], int] | None:
+        """The rows of a page, with more columns at the end, and the total, if one query finds both."""
+        whole = whole_list_sql(kind, conditions, order, self._organization_id)
+        if whole is None:
+            return page_of_search(
+                self._connection, self._memory, kind, conditions, order, bounds, self._organization_id
+            )
+        sql, values = whole
+        rows = self._connection.execute(sql, [*values, *bounds]).fetchall()
+        return (rows, rows[0][-1]) if rows else None
 
     def each(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
