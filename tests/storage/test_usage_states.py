@@ -42,6 +42,7 @@ from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event
 from usagebill.core.filters import EventScope, FilterIndex
 from usagebill.storage.event_queries import COUNTED, EventQuery
+from usagebill.storage.event_rows import microseconds
 from usagebill.storage.ports import Store
 from usagebill.storage.postgresql import PostgresStore
 from usagebill.storage.postgresql.databases import temporary_database
@@ -112,6 +113,8 @@ def eager() -> Iterator[None]:
             patch.setattr(module, "MAX_SERIES", 1000)
         patch.setattr(state_answers, "WORTH_A_SERIES", 0)
         patch.setattr(postgres_state_answers, "WORTH_A_SERIES", 0)
+        for module in (state_answers, postgres_state_answers):
+            patch.setattr(module, "TOO_MANY_READ", 2)
         patch.setattr(state_answers, "_is_large", lambda connection, organization_id, subscription: True)
         yield
 
@@ -508,6 +511,119 @@ def test_groups_of_values_that_also_came_before_the_period_are_answered_from_sta
     # It is the states that are counted: one value less is one less in each region.
     edited(few, "DELETE FROM usage_states WHERE value = 'user-1'")
     assert tallies() != by_events
+
+
+def a_week_of_calls(store: AnyStore) -> Organization:
+    """An organization with seven days of calls, four an hour."""
+    organization = new_organization(store)
+    organization.append(
+        *(
+            event(
+                organization.id,
+                number,
+                {"value": number % 13, "region": f"region-{number % 3}"},
+                at=second(900 * number),
+            )
+            for number in range(7 * 96)
+        )
+    )
+    return organization
+
+
+WEEK = EventQuery(code="calls", external_subscription_id="sub", aggregation_type="sum_agg", field_name="value")
+
+
+def widths(store: AnyStore) -> tuple[int, ...]:
+    """The widths of slices of all series, in minutes."""
+    minutes = (15, 60, 24 * 60)
+    return tuple(
+        width for width in minutes for _ in range(counted(store, f"usage_series WHERE width = {width * 60_000_000}"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("begins", "minutes"),
+    [
+        pytest.param(3 * 86_400 + 5 * 3600 + 1800, 15, id="half an hour off"),
+        pytest.param(3 * 86_400 + 5 * 3600 + 754, 15, id="within a quarter"),
+        pytest.param(3 * 86_400 + 5 * 3600, 60, id="on the hour"),
+    ],
+)
+def test_slices_are_as_narrow_as_the_periods_that_are_asked_for_need(
+    few: AnyStore, monkeypatch: pytest.MonkeyPatch, begins: int, minutes: int
+) -> None:
+    organization = a_week_of_calls(few)
+    by_groups = replace(WEEK, group_keys=("region",))
+    with monkeypatch.context() as patch:
+        # Slices of hours do not pay off at first.
+        for module in (states, postgres_states):
+            for name in ("EVENTS_PER_STATE", "EVENTS_PER_KEYED_STATE"):
+                patch.setattr(module, name, 4)
+            patch.setattr(module, "DENSE", 0)
+        organization.ask(partial(tallies_of, by_groups))
+        rolled_up(few)
+    assert widths(few) == (24 * 60,)
+    period = replace(by_groups, earliest=second(begins))
+    for _ in range(3):
+        assert organization.ask(partial(tallies_of, period)) == asked_of_events(few, organization, period)
+        rolled_up(few)
+    assert widths(few) == (minutes,)
+    # Late events are added to them.
+    organization.append(
+        *(
+            event(organization.id, 1000 + number, {"value": 5}, at=second(begins + 400 * number))
+            for number in range(-6, 6)
+        )
+    )
+    for _ in range(2):
+        assert organization.ask(partial(tallies_of, period)) == asked_of_events(few, organization, period)
+        rolled_up(few)
+    assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
+    numbers = Random(3)
+    for _ in range(30):
+        first = numbers.randrange(7 * 96) * 900 + numbers.choice((0, 0, 60))
+        varied = replace(
+            by_groups,
+            aggregation_type=numbers.choice(("sum_agg", "max_agg", "latest_agg")),
+            earliest=second(first),
+            latest=second(first + numbers.randrange(5 * 86_400)),
+        )
+        tallies = organization.ask(partial(tallies_of, varied))
+        assert list(tallies.items()) == list(asked_of_events(few, organization, varied).items())
+
+
+def test_an_error_in_a_quarter_of_an_hour_is_found(few: AnyStore) -> None:
+    organization, begins = a_week_of_calls(few), second(3 * 86_400 + 5 * 3600 + 1800)
+    period = replace(WEEK, earliest=begins)
+    for _ in range(3):
+        right = units(organization, period)
+        rolled_up(few)
+    # The quarter that begins at half past five has one event.
+    at_half_past = f"WHERE first_at = {microseconds(begins)}"
+    edited(
+        few,
+        {
+            "sqlite": f"UPDATE usage_states SET low = low + 1000000 {at_half_past}",
+            "postgresql": f"UPDATE usage_states SET total = total + 1 {at_half_past}",
+        },
+    )
+    assert units(organization, period) == right + 1
+    (fault,) = organization.ask(lambda tx: list(tx.events.state_faults()))
+    assert fault.differing == 1
+
+
+def test_slices_stay_as_they_are_if_narrower_ones_save_nothing(few: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    organization = a_week_of_calls(few)
+    organization.ask(partial(tallies_of, WEEK))
+    rolled_up(few)
+    for module in (states, postgres_states):
+        monkeypatch.setattr(module, "EVENTS_PER_STATE", 2)
+    # Four calls an hour are one in each quarter.
+    period = replace(WEEK, earliest=second(3 * 86_400 + 5 * 3600 + 1800))
+    for _ in range(3):
+        assert organization.ask(partial(tallies_of, period)) == asked_of_events(few, organization, period)
+        rolled_up(few)
+    assert widths(few) == (60,)
 
 
 _WIDER = f"series > {2**40}"

@@ -37,7 +37,9 @@ __all__ = [
     "NO_FILTERS",
     "NUMBERS",
     "PRICED_NUMBERS",
+    "QUARTER",
     "READY",
+    "TOO_MANY_READ",
     "USELESS",
     "VALUES",
     "WEIGHTED_NUMBERS",
@@ -50,6 +52,7 @@ __all__ = [
     "days_of",
     "growing_stretches",
     "min_events",
+    "narrower_than",
     "shape_of",
     "stretches_of",
 ]
@@ -66,6 +69,7 @@ BUILDING, READY, USELESS = 0, 1, 2
 # Slices, in microseconds.
 HOUR: Final = 3_600_000_000
 DAY: Final = 24 * HOUR
+QUARTER: Final = HOUR // 4
 # More whole days than have passed since the year 1: slots are shifted by it, because SQL's `/` rounds towards zero.
 AGES: Final = 1_000_000 * DAY
 
@@ -99,6 +103,8 @@ EDITED: Final = -1
 
 # Up to this many stretches of time are read event by event; with more, everything is.
 MAX_STRETCHES: Final = 20
+# Reading this many events at the edges of a query is worth narrower slices.
+TOO_MANY_READ: Final = 250
 
 NO_FILTERS: Final = FilterIndex([], {})
 
@@ -193,8 +199,13 @@ def min_events(shape: Shape, dense: int) -> int:
 
 
 def days_of(series_id: int) -> int:
-    """The number of the days of an hourly series, which are in the same tables as its hours."""
+    """The number of the days of a series by narrower slices, which are in the same tables."""
     return -series_id
+
+
+def narrower_than(present: int, width: int) -> list[int]:
+    """The widths of slices below that of the present ones, down to `width`, narrowest first."""
+    return [narrower for narrower in (QUARTER, HOUR) if width <= narrower < present]
 
 
 def stretches_of(slots: Sequence[int]) -> list[tuple[int, int]]:
@@ -229,6 +240,14 @@ class Bounds:
         split += [] if question.last_start is None else [question.last_start]
         self.whole_to = min([self.latest, *(microseconds(instant) - 1 for instant in split)])
 
+    @property
+    def narrowest(self) -> int:
+        """The width of slices of which there is one between each two of these instants, or nearly: quarters of an hour
+        if any is off the hour, as in time zones such as India's.
+        """
+        edges = [at for at in (self.whole_from, self.whole_to + 1) if abs(at) < _LAST]
+        return HOUR if all(at % HOUR == 0 for at in edges) else QUARTER
+
 
 _LAST: Final = 2**62
 _FIRST_STRETCH: Final = 60_000_000
@@ -249,26 +268,36 @@ def _or(instant: datetime | None, otherwise: int) -> int:
 
 
 class MissingSeries:
-    """The series that queries lacked since this process started or last created series."""
+    """The series that queries lacked, or found too coarse, since this process started or last created series."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._missing: dict[tuple[Pair, Shape], None] = {}
+        self._missing: dict[tuple[Pair, Shape], int | None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._missing)
 
-    def note(self, organization_id: str, external_subscription_id: str, code: str, shape: Shape) -> None:
-        """A series of the shape would have answered a query about this pair."""
+    def note(
+        self,
+        organization_id: str,
+        external_subscription_id: str,
+        code: str,
+        shape: Shape,
+        *,
+        narrower: int | None = None,
+    ) -> None:
+        """A series of the shape would have answered a query about this pair; or, if `narrower`, one with slices of this
+        width would have answered it faster than the present one.
+        """
         with self._lock:
-            self._missing[(organization_id, external_subscription_id, code), shape] = None
+            self._missing[(organization_id, external_subscription_id, code), shape] = narrower
 
-    def take(self, organization_id: str | None = None) -> list[tuple[Pair, Shape]]:
-        """Remove and return all of them, or an organization's; the next query notes them again."""
+    def take(self, organization_id: str | None = None) -> list[tuple[Pair, Shape, int | None]]:
+        """Remove and return all of them, or an organization's, as they were noted; the next query notes them again."""
         with self._lock:
-            taken = [item for item in self._missing if organization_id in (None, item[0][0])]
-            for item in taken:
-                del self._missing[item]
+            taken = [(*item, width) for item, width in self._missing.items() if organization_id in (None, item[0][0])]
+            for pair, shape, _ in taken:
+                del self._missing[pair, shape]
         return taken
 
     def organizations(self) -> list[str]:

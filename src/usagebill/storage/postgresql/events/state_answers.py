@@ -36,9 +36,9 @@ from usagebill.storage.postgresql.events.states import FORM, shape_digest
 from usagebill.storage.usage_series import (
     COUNT,
     DAY,
-    HOUR,
     MAX_STRETCHES,
     READY,
+    TOO_MANY_READ,
     VALUES,
     WORTH_A_SERIES,
     Bounds,
@@ -170,10 +170,13 @@ class StateAnswers:
         ranges = [(first, last)]
         whole: list[_Whole] = []
         # Partial days use hourly states; if there are many, all days do.
-        days = self._partial(days_of(series.id), DAY, bounds) if series.width == HOUR else None
+        days = self._partial(days_of(series.id), DAY, bounds) if series.width < DAY else None
         if days is not None and sum(days.values()) <= _DAYS_AT_MOST:
+            in_day = DAY // series.width
             ranges = [
-                (max(first, day * 24), min(last, day * 24 + 23)) for day, reaches_in in days.items() if reaches_in
+                (max(first, day * in_day), min(last, (day + 1) * in_day - 1))
+                for day, reaches_in in days.items()
+                if reaches_in
             ]
             whole += _without(days, days_of(series.id), bounds.earliest // DAY, bounds.latest // DAY)
         partial = self._partial(series.id, series.width, bounds) if ranges else {}
@@ -186,6 +189,7 @@ class StateAnswers:
         )
         if len(stretches) > MAX_STRETCHES:
             return None
+        self._note_narrower(series, question, shape, stretches)
         for start, end in ranges:
             whole += _without(partial, series.id, start, end)
         sql = Sql().add("SELECT ")
@@ -212,6 +216,26 @@ class StateAnswers:
         if question.aggregation_type == CountedAs.LATEST:
             self._fill_in_latest(question, filters, buckets)
         return buckets
+
+    def _note_narrower(
+        self, series: _Series, question: EventQuery, shape: Shape, stretches: Sequence[tuple[int, int]]
+    ) -> None:
+        """Note that narrower slices would have answered the query without reading many events of these stretches,
+        given by their first and last slots.
+        """
+        missing, bounds = self._known.missing_series, Bounds(question)
+        if missing is None or not stretches or series.width <= bounds.narrowest:
+            return
+        row = self._connection.execute(
+            "SELECT coalesce(SUM(n), 0) FROM usage_slots, unnest(?::bigint[], ?::bigint[]) AS part (begins, ends)"
+            " WHERE series = ? AND slot BETWEEN begins AND ends AND received_at <= ?",
+            ([first for first, _ in stretches], [last for _, last in stretches], series.id, bounds.known_at),
+        ).fetchone()
+        if row is not None and row[0] >= TOO_MANY_READ:
+            narrower = bounds.narrowest
+            missing.note(
+                self._organization_id, question.external_subscription_id, question.code, shape, narrower=narrower
+            )
 
     def _states(
         self, sql: Sql, question: EventQuery, filters: FilterIndex | None, shape: Shape, whole: Sequence[_Whole]

@@ -47,6 +47,7 @@ from usagebill.storage.usage_series import (
     counts_by_keys,
     days_of,
     min_events,
+    narrower_than,
 )
 
 __all__ = [
@@ -65,7 +66,7 @@ __all__ = [
 _log = structlog.get_logger("usagebill.usage")
 
 # Raised whenever states of the same events would differ: series of another form are rebuilt.
-FORM: Final = 1
+FORM: Final = 2
 
 _C: Final = 'text COLLATE "C"'
 # Texts of properties may be longer than an index takes, so states and series are named by digests.
@@ -208,7 +209,10 @@ def _start_missing(connection: Connection, organization_id: str, missing: Missin
             remedy="usagebill usage rebuild",
         )
         return
-    for pair, shape in lacked:
+    for pair, shape, width in lacked:
+        if width is not None:
+            _narrow(connection, pair, shape, width)
+            continue
         if not _is_dense(connection, pair, shape):
             continue
         if _is_worth_another_try(connection, pair, shape):
@@ -229,6 +233,34 @@ def _is_worth_another_try(connection: Connection, pair: Pair, shape: Shape) -> b
         (*pair, shape_digest(shape)),
     )
     return least is not None and _count_up_to(connection, pair, least) >= least
+
+
+def _narrow(connection: Connection, pair: Pair, shape: Shape, width: int) -> None:
+    """Begin the series again with narrower slices, down to this width, if they still have enough events each."""
+    row = connection.execute(
+        f"SELECT id, width FROM usage_series WHERE {_OF_PAIR} AND digest = ? AND stage = {READY}",
+        (*pair, shape_digest(shape)),
+    ).fetchone()
+    if row is None:
+        return
+    series_id, present = row
+    events = int(_scalar(connection, "SELECT coalesce(SUM(n), 0) FROM usage_slots WHERE series = ?", (series_id,)))
+    for narrower in narrower_than(present, width):
+        parts = present // narrower
+        states = _scalar(
+            connection,
+            "SELECT COUNT(*) FROM (SELECT 1 FROM usage_states WHERE series = ? LIMIT ?) looked_at",
+            (series_id, events // parts + 1),
+        )
+        if int(states) * parts * _events_per_state(shape) <= events:
+            _drop(connection, pair, shape)
+            _begin(connection, pair, shape, narrower)
+            return
+
+
+def _events_per_state(shape: Shape) -> int:
+    """The least number of events per state with which a series of the shape pays off."""
+    return min(EVENTS_PER_STATE, EVENTS_PER_KEYED_STATE) if counts_by_keys(shape) else EVENTS_PER_STATE
 
 
 def _is_dense(connection: Connection, pair: Pair, shape: Shape) -> bool:
@@ -408,8 +440,7 @@ def _build_slice(connection: Connection, series: _Series) -> None:
     ).fetchone()
     assert sizes is not None
     states, events = map(int, sizes)
-    least = min(EVENTS_PER_STATE, EVENTS_PER_KEYED_STATE) if counts_by_keys(series.shape) else EVENTS_PER_STATE
-    if states * least <= events or states < DENSE // EVENTS_PER_STATE:
+    if states * _events_per_state(series.shape) <= events or states < DENSE // EVENTS_PER_STATE:
         connection.execute(f"UPDATE usage_series SET stage = {READY} WHERE id = ?", (series.id,))
         return
     # Slices too short for the number of combinations.
@@ -467,13 +498,14 @@ _SLOT: Final = (
     "series, slot, SUM(n)::bigint AS n, MIN(first_at) AS first_at, MAX(last_at) AS last_at,"
     " MAX(received_at) AS received_at, bool_or(spoken) AS spoken"
 )
-_HOURS: Final = 24 * 1_000_000
-# Hours of the same day and properties, merged.
+_DAYS: Final = AGES // DAY
+_PER_DAY: Final = f"({DAY}::bigint / width)"
+# Narrower slices of the same day and properties, merged.
 _BY_DAY: Final = (
-    f"SELECT -series, {DAY}::bigint, (slot + {_HOURS}) / 24 - {_HOURS} / 24, digest, dims, value, SUM(n)::bigint,"
-    " SUM(total), MAX(top), MIN(first_at), MIN(first_sequence), MAX(last_at), SUM(moment), SUM(paid), MAX(received_at),"
-    " bool_or(spoken)"
-    f" FROM fresh WHERE width = {HOUR} GROUP BY 1, 3, digest, dims, value"
+    f"SELECT -series, {DAY}::bigint, (slot + {_DAYS} * {_PER_DAY}) / {_PER_DAY} - {_DAYS}, digest, dims, value,"
+    " SUM(n)::bigint, SUM(total), MAX(top), MIN(first_at), MIN(first_sequence), MAX(last_at), SUM(moment), SUM(paid),"
+    " MAX(received_at), bool_or(spoken)"
+    f" FROM fresh WHERE width < {DAY} GROUP BY 1, 3, digest, dims, value"
 )
 
 
@@ -510,7 +542,7 @@ def faults(connection: Connection, organization_id: str) -> Iterator[StateFault]
     done = _rolled_up_to(connection, organization_id) or 0
     for series in map(_series_of, rows):
         differing = _differing(connection, series, done, series.id, series.width)
-        if series.width == HOUR and series.shape.kind != VALUES:
+        if series.width < DAY and series.shape.kind != VALUES:
             differing += _differing(connection, series, done, days_of(series.id), DAY)
         if differing:
             _, external_subscription_id, code = series.pair

@@ -29,6 +29,7 @@ from usagebill.storage.usage_series import (
     NO_FILTERS,
     PRICED_NUMBERS,
     READY,
+    TOO_MANY_READ,
     VALUES,
     WEIGHTED_NUMBERS,
     WORTH_A_SERIES,
@@ -155,6 +156,7 @@ class StateAnswers:
         if whole_slots is None:
             return None
         slots, stretches = whole_slots
+        self._note_narrower(series, question, shape, stretches)
         if question.group_keys:
             columns = (*columns, *_FIRST_EVENT)
         spread = Spread(selection, question, filters, shape.filters)
@@ -225,6 +227,27 @@ class StateAnswers:
         if len(stretches) > MAX_STRETCHES:
             return None
         return slots, [(first * width, (last + 1) * width - 1) for first, last in stretches]
+
+    def _note_narrower(
+        self, series: _Series, question: EventQuery, shape: Shape, stretches: Sequence[tuple[int, int]]
+    ) -> None:
+        """Note that narrower slices would have answered the query without reading many events of these stretches."""
+        (id, width), bounds = series, Bounds(question)
+        if self._missing_series is None or not stretches or width <= bounds.narrowest:
+            return
+        slots = " OR ".join(f"slot BETWEEN {first // width} AND {last // width}" for first, last in stretches)
+        (events,) = self._connection.execute(
+            f"SELECT coalesce(SUM(n), 0) FROM usage_slots WHERE series = {id} AND ({slots})"
+            f" AND received_at <= {bounds.known_at}"
+        ).fetchone()
+        if events >= TOO_MANY_READ:
+            self._missing_series.note(
+                self._organization_id,
+                question.external_subscription_id,
+                question.code,
+                shape,
+                narrower=bounds.narrowest,
+            )
 
     def _partial(self, series: int, width: int, bounds: Bounds) -> dict[int, bool]:
         """The slots that cannot be used as stored, in order, and whether some of their events may count."""

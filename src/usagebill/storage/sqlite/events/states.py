@@ -6,8 +6,9 @@ order of storing, so that everything up to `usage_rolled_up` is in them and the 
 A new series takes part from then on; what was stored before is added slice by slice, and until that is done the series
 answers nothing.
 
-Hourly series are also kept by day, so that an answer need not add up a month of hours; keyed series also by
-wider slices, so that it need not add up a month of days per key (`slices_of`).
+Series by hours, or by quarters of them, are also kept by day, so that an answer need not add up a month of hours; keyed
+series also by wider slices, so that it need not add up a month of days per key (`slices_of`). If many events are read
+at the edges of queries, a series is begun again with narrower slices.
 
 Events are only ever appended. If somebody deletes or changes one by hand, a trigger drops all series, and events are
 counted until the series are rebuilt.
@@ -51,6 +52,7 @@ from usagebill.storage.usage_series import (
     Shape,
     days_of,
     min_events,
+    narrower_than,
 )
 
 __all__ = [
@@ -70,7 +72,7 @@ __all__ = [
 _log = structlog.get_logger("usagebill.usage")
 
 # Raised whenever states of the same events would differ: series of another form are rebuilt.
-FORM: Final = 5
+FORM: Final = 6
 # Wider slices of series that have keys, and of those by filters, whose slices have few states. Each width is a multiple
 # of the one before.
 _WIDER: Final = (8 * DAY, 64 * DAY)
@@ -150,7 +152,7 @@ def slices_of(id: int, width: int, shape: Shape) -> list[tuple[int, int]]:
     slices = [(id, width)]
     if shape.kind == VALUES:
         return slices
-    if width == HOUR:
+    if width < DAY:
         slices.append((days_of(id), DAY))
     return slices + [(id + place * _IDS, wider) for place, wider in enumerate(_wider_of(shape), 1)]
 
@@ -188,8 +190,10 @@ def start_missing(connection: sqlite3.Connection, missing: MissingSeries) -> Non
         if missing.take():
             _log.warning("usage_states_are_off", reason="events were edited", remedy="usagebill usage rebuild")
         return
-    for (organization_id, external_subscription_id, code), shape in missing.take():
-        pair = (organization_id, external_subscription_id, code)
+    for pair, shape, width in missing.take():
+        if width is not None:
+            _narrow(connection, pair, shape, width)
+            continue
         if not _is_dense(connection, pair, shape):
             continue
         if _is_worth_another_try(connection, pair, shape):
@@ -228,6 +232,34 @@ def _is_worth_another_try(connection: sqlite3.Connection, pair: Pair, shape: Sha
     if row is None or row[0] != USELESS:
         return False
     return _count_up_to(connection, pair, MANY_MORE * int(row[1])) >= MANY_MORE * int(row[1])
+
+
+def _narrow(connection: sqlite3.Connection, pair: Pair, shape: Shape, width: int) -> None:
+    """Begin the series again with narrower slices, down to this width, if they still have enough events each."""
+    row = connection.execute(
+        f"SELECT id, width FROM usage_series {_NAMED} AND stage = ?", (*pair, *shape.columns, READY)
+    ).fetchone()
+    if row is None:
+        return
+    series_id, present = row
+    of_slots = "SELECT coalesce(SUM(n), 0) FROM usage_slots WHERE series = ?"
+    (events,) = connection.execute(of_slots, (series_id,)).fetchone()
+    for narrower in narrower_than(present, width):
+        parts = present // narrower
+        (states,) = connection.execute(
+            "SELECT COUNT(*) FROM (SELECT 1 FROM usage_states WHERE series = ? LIMIT ?)",
+            (series_id, events // parts + 1),
+        ).fetchone()
+        if states * parts * _events_per_state(shape) <= events:
+            connection.execute("DELETE FROM usage_series WHERE id = ?", (series_id,))
+            _begin(connection, pair, shape, narrower)
+            return
+
+
+def _events_per_state(shape: Shape) -> int:
+    """The least number of events per state with which a series of the shape pays off."""
+    # Series with keys answer mostly from wider slices.
+    return min(EVENTS_PER_STATE, EVENTS_PER_KEYED_STATE) if shape.is_keyed else EVENTS_PER_STATE
 
 
 def _is_dense(connection: sqlite3.Connection, pair: Pair, shape: Shape) -> bool:
@@ -422,9 +454,7 @@ def _build_slice(connection: sqlite3.Connection, series: _Series) -> None:
         " (SELECT coalesce(SUM(n), 0) FROM usage_slots WHERE series = ?)",
         (series.id, series.id),
     ).fetchone()
-    # Series with keys answer mostly from wider slices.
-    least = min(EVENTS_PER_STATE, EVENTS_PER_KEYED_STATE) if series.shape.is_keyed else EVENTS_PER_STATE
-    if states * least <= events or states < DENSE // EVENTS_PER_STATE:
+    if states * _events_per_state(series.shape) <= events or states < DENSE // EVENTS_PER_STATE:
         connection.execute("UPDATE usage_series SET stage = ? WHERE id = ?", (READY, series.id))
         return
     # Slices too short for the number of combinations.
