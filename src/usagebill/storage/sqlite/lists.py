@@ -57,7 +57,7 @@ from usagebill.storage.sqlite.queries import is_narrowed, looks_up, order_sql, w
 from usagebill.storage.sqlite.range_plans import RangePlan, range_plan
 from usagebill.storage.sqlite.searches import Found, TextSearch, find, page_of, search_of
 from usagebill.storage.sqlite.slots import Span, slot_bounds, span_parts
-from usagebill.storage.sqlite.text_counts import count_common_text, count_common_within, count_text
+from usagebill.storage.sqlite.text_counts import common_place, count_common_text, count_common_within, count_text
 from usagebill.storage.sqlite.texts import is_broad, searches_broadly
 from usagebill.storage.sqlite.value_counts import count_value, days_of_value, has_pattern, with_values
 from usagebill.storage.tables import table_of
@@ -66,6 +66,8 @@ __all__ = ["Lists"]
 
 # Up to this many slots are walked one by one.
 _PARTS = 20
+# Up to this many entries are walked if the text of each is read.
+_SOON_TESTED = 1_000
 
 
 class Lists:
@@ -370,7 +372,17 @@ class Lists:
             return []
         if gathers(matching, page.entries(Size(matching, size.all))):
             return self._gathered(kind, conditions, page)
-        return self._walked(kind, conditions, page)
+        ids = self._soon(kind, conditions, page, matching, _SOON_TESTED)
+        searched = search_of(kind, counts, [search]) if ids is None else None
+        if searched is not None and searched.text is not None:
+            # All matches may be old, far down the list. Only a common text has a set that is quickly read.
+            is_kept = common_place(self._connection, table_of(kind), searched.text) is not None
+            sets = self._sets(kind, searched) if is_kept else None
+            if sets is not None:
+                ids = page_of(
+                    self._connection, kind, searched, sets, page.order, self._organization_id, page.limit, page.offset
+                )
+        return self._walked(kind, conditions, page) if ids is None else ids
 
     def _of_texts(
         self,
@@ -463,10 +475,14 @@ class Lists:
         source, values = in_list_order(kind, conditions, self._organization_id, guide)
         return self._page(source, values, kind, page)
 
-    def _soon(self, kind: type, conditions: Sequence[Condition], page: Page, matching: int) -> list[str] | None:
-        """The page by a walk through the list, if that is likely short; None if it is not."""
+    def _soon(
+        self, kind: type, conditions: Sequence[Condition], page: Page, matching: int, most: int = FEW
+    ) -> list[str] | None:
+        """The page by a walk through the list, if that likely takes at most so many entries; None if it is not full by
+        twice as many as are likely.
+        """
         entries = page.entries(Size(max(1, matching), self._size(kind, UNFILTERED).all))
-        if entries > FEW:
+        if entries > most:
             return None
         source, values = first_in_list_order(kind, conditions, self._organization_id, 2 * entries)
         rows = self._connection.execute(
