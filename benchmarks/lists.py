@@ -177,6 +177,8 @@ FILTERS = (
     "wallets?currency=USD",
     "wallets?billing_entity_codes[]=default",
     "wallets/{wallet}/wallet_transactions?status=failed",
+    "wallets/{wallet}/wallet_transactions?status=settled",
+    "wallets/{wallet}/wallet_transactions?transaction_status=granted",
     "wallets/{wallet}/wallet_transactions?transaction_type=inbound&transaction_status=granted",
     "wallets/{wallet}/wallet_transactions?metadata[tier]=gold",
     "activity_logs?activity_types[]=customer.updated",

@@ -177,6 +177,12 @@ def filled_world() -> Iterator[tuple[Scenario, dict[str, str]]]:
             box.request("POST", "/api/v1/subscriptions", json={"subscription": {**override, "external_id": "o"}})[0]
             == 200
         )
+        # Records of the same kind that belong to another record than the one asked for.
+        wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "code": "other"}
+        other = box.request("POST", "/api/v1/wallets", json={"wallet": wallet})[1]["wallet"]["svc_id"]
+        for moved in ({"granted_credits": "5"}, {"voided_credits": "1"}):
+            body = {"wallet_transaction": {"wallet_id": other, **moved}}
+            assert box.request("POST", "/api/v1/wallet_transactions", json=body)[0] == 200
         yield box, known
 
 
@@ -204,10 +210,12 @@ def ways(monkeypatch: pytest.MonkeyPatch, gathers: bool, guides: bool) -> Iterat
     with monkeypatch.context() as patch:
         patch.setattr(lists, "gathers", lambda *_: gathers)
         patch.setattr(lists, "guides", lambda *_: guides)
-        patch.setattr(lists, "walks_past_key", lambda *_: not gathers)
+        patch.setattr(lists, "most_parts", lambda *_: 0 if gathers else 20)
         if gathers:
             # Searches by sets, which a short walk often replaces.
             patch.setattr(lists.Lists, "_soon", lambda *_: None)
+            # Keys with many records are read by their index in list order.
+            patch.setattr(lists, "FEW", 0)
         yield
 
 
@@ -249,7 +257,7 @@ def test_a_list_is_the_same_whichever_way_it_is_asked(
 
 
 # The ids of a page, and what is counted.
-_ASKS = re.compile(r"SELECT (t\.id FROM|COUNT|coalesce\(SUM|slot)")
+_ASKS = re.compile(r"SELECT ([te]\.id FROM|COUNT|coalesce\(SUM|slot)")
 
 
 def plans_of(box: Scenario, address: str) -> list[tuple[str, str]]:
@@ -271,7 +279,7 @@ def plans_of(box: Scenario, address: str) -> list[tuple[str, str]]:
 
 # Tables and things that are few for whoever asks, and that what is asked of one row goes through.
 _HARMLESS = re.compile(
-    r"SCAN (item|\(subquery-\d+\)|(s|x|\w+_(search|short)) VIRTUAL TABLE INDEX|c\b)|SCAN \d+ CONSTANT"
+    r"SCAN (item|\(subquery-\d+\)|(s|x|\w+_(search|short)) VIRTUAL TABLE INDEX|[ce]\b)|SCAN \d+ CONSTANT"
 )
 
 
@@ -284,6 +292,9 @@ def test_no_list_reads_a_table_or_sorts_one(
         for way in (WALK, GATHER):
             with ways(monkeypatch, *way):
                 for statement, step in plans_of(box, question):
+                    if step == "SCAN t" and " UNION ALL " in statement:
+                        # The first records of each combination of facets, which the statement limits.
+                        continue
                     assert not step.startswith("SCAN") or _HARMLESS.match(step), (question, step, statement)
                     walked = "_listed" in statement
                     assert "TEMP B-TREE FOR ORDER BY" not in step or not walked, (question, step, statement)

@@ -130,16 +130,19 @@ def facet_names(table: Table) -> str:
     return ", ".join(("c.organization_id", *(f"c.f{place}" for place, _ in _own_facets(table))))
 
 
-def joined_facets(table: Table) -> str:
-    """The join of records, as `t`, and counts, as `c`, by the index of facets."""
-    tests = []
+def joined_facets(table: Table, *, bound: bool = False) -> str:
+    """The join of records, as `t`, and counts, as `c`, by the index of facets; `bound` to the values of `facet_names`
+    instead.
+    """
+    tests = ["t.organization_id = " + ("?" if bound else "c.organization_id")]
     for place, facet in _own_facets(table):
+        value = "?" if bound else f"c.f{place}"
         if isinstance(facet, str):
             nullable = is_nullable(table.kind, facet)
-            tests.append(f"t.{quoted(facet)} " + (f"IS nullif(c.f{place}, {_ABSENT})" if nullable else f"= c.f{place}"))
+            tests.append(f"t.{quoted(facet)} " + (f"IS nullif({value}, {_ABSENT})" if nullable else f"= {value}"))
         else:
-            tests.append(f"{_stored(table, facet, 't')} = c.f{place}")
-    return " AND ".join(("t.organization_id = c.organization_id", *tests))
+            tests.append(f"{_stored(table, facet, 't')} = {value}")
+    return " AND ".join(tests)
 
 
 def _stored(table: Table, facet: Facet, row: str) -> str:

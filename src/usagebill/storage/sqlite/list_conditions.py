@@ -18,11 +18,11 @@ from usagebill.storage.sqlite.counts import (
     whole_range,
 )
 from usagebill.storage.sqlite.items import ItemQuery, item_query
-from usagebill.storage.sqlite.list_costs import FEW, Size
+from usagebill.storage.sqlite.list_costs import FEW, Page, Size
 from usagebill.storage.sqlite.queries import condition_sql, is_narrowed, is_selective, looks_up, order_sql, where_sql
 from usagebill.storage.sqlite.slots import range_kind
 from usagebill.storage.sqlite.texts import is_broad, searches_broadly
-from usagebill.storage.tables import table_of
+from usagebill.storage.tables import Table, table_of
 
 __all__ = [
     "by_facets",
@@ -30,9 +30,11 @@ __all__ = [
     "driven_where",
     "first_in_list_order",
     "in_list_order",
+    "index_of_key",
     "is_skewed",
     "item_within",
     "leads_past_text",
+    "merged_facets",
     "partial_index_sql",
     "resolved",
 ]
@@ -96,19 +98,54 @@ def by_facets(
 ) -> tuple[str, list[Any]]:
     """The records with matching facets ("NOT ": with others) that fulfil another condition too, and the values."""
     table = table_of(kind)
-    # Only combinations of the record's own facets, which lead to all its records.
-    groups = (
-        f'SELECT DISTINCT {facet_names(table)} FROM "{table.name}_counts" c'
-        f" WHERE c.organization_id = ? AND c.ranged = ? AND c.n > 0 AND {sign}({counts.facets})"
-    )
+    groups, values = _combinations(table, counts, organization_id, sign)
     source = (
         f'({groups}) c CROSS JOIN {quoted(table.name)} t INDEXED BY "{table.name}_facets"'
         f" ON {joined_facets(table)} AND {shown_sql(table, 't')}"
     )
-    values = [organization_id, whole_range(table), *counts.values]
     if search is not None:
         source += f" AND {condition_sql(kind, search, 't', values, False)}"
     return source, values
+
+
+def _combinations(table: Table, counts: Counted, organization_id: str, sign: str = "") -> tuple[str, list[Any]]:
+    """The combinations of the record's own facets that match, which lead to all its records, and the values."""
+    sql = (
+        f'SELECT DISTINCT {facet_names(table)} FROM "{table.name}_counts" c'
+        f" WHERE c.organization_id = ? AND c.ranged = ? AND c.n > 0 AND {sign}({counts.facets})"
+    )
+    return sql, [organization_id, whole_range(table), *counts.values]
+
+
+def merged_facets(
+    connection: sqlite3.Connection,
+    kind: type,
+    conditions: Sequence[Condition],
+    counts: Counted,
+    organization_id: str,
+    page: Page,
+    most: int,
+) -> tuple[str, list[Any]] | None:
+    """The first records of each combination of facets that meet the conditions, by the index of facets, which has
+    each combination in list order; as many as the page and those before it need. None if there are more than `most`
+    combinations.
+    """
+    table = table_of(kind)
+    groups, values = _combinations(table, counts, organization_id)
+    combinations = connection.execute(f"{groups} LIMIT ?", (*values, most + 1)).fetchall()
+    if not 0 < len(combinations) <= most:
+        return None
+    columns = ", ".join(f"t.{quoted(column)}" for column in dict.fromkeys(("id", *(by.column for by in page.order))))
+    tests, bound = "", list[Any]()
+    for condition in conditions:
+        tests += f" AND {condition_sql(kind, condition, 't', bound, False)}"
+    first = (
+        f'SELECT * FROM (SELECT {columns} FROM {quoted(table.name)} t INDEXED BY "{table.name}_facets"'
+        f" WHERE {joined_facets(table, bound=True)} AND {shown_sql(table, 't')}{tests}{order_sql(kind, page.order)}"
+        " LIMIT ?)"
+    )
+    bound_in_each = [value for group in combinations for value in (*group, *bound, page.offset + page.limit)]
+    return f"({' UNION ALL '.join([first] * len(combinations))}) t", bound_in_each
 
 
 def in_list_order(
@@ -143,7 +180,17 @@ def first_in_list_order(
     source, others = in_list_order(kind, bounds, organization_id)
     matches = " AND ".join(tests) or "1"
     sql = f"(SELECT t.id, {matches} AS matches FROM {source}{order_sql(kind, table.listing.order)} LIMIT ?)"
-    return f"{sql} t WHERE t.matches", [*values, *others, entries]
+    return f"{sql} e WHERE e.matches", [*values, *others, entries]
+
+
+def index_of_key(kind: type, counts: Counted) -> str:
+    """The index with the records of each key in list order; empty without."""
+    table = table_of(kind)
+    assert table.listing is not None
+    assert counts.span is not None
+    columns = (counts.span.column, *(by.column for by in table.listing.order), "id")
+    is_kept = any(tuple(column.split(" ")[0] for column in index) == columns for index in table.indexes)
+    return f"{table.name}_{'_'.join(columns)}" if is_kept else ""
 
 
 def is_skewed(kind: type, bounds: Sequence[Compare]) -> bool:

@@ -17,7 +17,6 @@ __all__ = [
     "is_nothing",
     "slot_tests",
     "walks",
-    "walks_past_key",
 ]
 
 # Up to this many records are sorted; walking as many index entries takes as long.
@@ -29,8 +28,6 @@ _SOME = 3
 _OFTEN = 20
 # The cost of reading a record, of reading its text in a walk, and of skipping a record, in microseconds.
 _TO_GATHER, _TO_TEST, _TO_STEP = 8.0, 5.0, 0.3
-# The cost of an entry that an index rules out, and of reading a record's columns, relative to each other.
-_TO_SKIP, _TO_READ = 1, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +70,11 @@ def walks(matching: int, entries: int, size: Size) -> bool:
     return walk < _TO_GATHER * min(having, size.matching)
 
 
-def walks_past_key(keyed: int, having: int, size: Size) -> bool:
-    """Whether a walk through the list, whose index has the facets but not the key, is cheaper than one through the
-    records with the key, whose index has no facets. `having` have the facets, `keyed` the key.
+def most_parts(keyed: int, having: int) -> int:
+    """The number of combinations of facets up to which it is cheaper to read some records of each, in list order, than
+    the records with the key, whose index has no facets. `having` have the facets, `keyed` the key.
     """
-    return _TO_SKIP * size.all + _TO_READ * having < _TO_READ * keyed
+    return keyed // max(1, having)
 
 
 def is_common(matching: int, shown: int) -> bool:

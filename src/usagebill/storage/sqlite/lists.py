@@ -35,9 +35,11 @@ from usagebill.storage.sqlite.list_conditions import (
     driven_where,
     first_in_list_order,
     in_list_order,
+    index_of_key,
     is_skewed,
     item_within,
     leads_past_text,
+    merged_facets,
     partial_index_sql,
     resolved,
 )
@@ -49,9 +51,9 @@ from usagebill.storage.sqlite.list_costs import (
     guides,
     is_common,
     is_nothing,
+    most_parts,
     slot_tests,
     walks,
-    walks_past_key,
 )
 from usagebill.storage.sqlite.queries import is_narrowed, looks_up, order_sql, where_sql
 from usagebill.storage.sqlite.range_plans import RangePlan, range_plan
@@ -168,7 +170,7 @@ class Lists:
         if size.matching <= offset:
             return []
         if counts.span is not None and counts.span.column in table.listing.keys:
-            return self._of_key(kind, conditions, counts, size, page)
+            return self._of_key(kind, conditions, counts, page)
         if size.matching == size.all:
             # The whole list: there are no further conditions.
             conditions = ()
@@ -182,7 +184,9 @@ class Lists:
                     if gathers(having, entries):
                         # The index of facets has the list's order too.
                         return self._of_facets(kind, counts, page, AllOf(counts.bounds))
-                return self._gathered(kind, self._resolved(conditions), page, counts.span.column)
+                in_order = counts.span.column == page.order[0].column
+                index = "" if in_order else f"{table.name}_ranged_{counts.span.column}"
+                return self._gathered(kind, self._resolved(conditions), page, index)
             if counts.own and has_facets(table):
                 return self._of_facets(kind, counts, page)
             return self._gathered(kind, self._resolved(conditions), page)
@@ -342,15 +346,15 @@ class Lists:
 
     # Pages
 
-    def _gathered(self, kind: type, conditions: Sequence[Condition], page: Page, ranged: str = "") -> list[str]:
+    def _gathered(self, kind: type, conditions: Sequence[Condition], page: Page, index: str = "") -> list[str]:
         if is_nothing(conditions):
             return []
         table = table_of(kind)
         where, values = driven_where(self._connection, kind, conditions, self._organization_id)
         where += partial_index_sql(kind, conditions)
-        # The planner does not know how few records are within a range, so the index is forced.
-        index = f' INDEXED BY "{table.name}_ranged_{ranged}"' if ranged and ranged != page.order[0].column else ""
-        return self._page(f"{quoted(table.name)} t{index}{where}", values, kind, page)
+        # The planner does not know how few records are within a range, or how many another record has.
+        forced = f' INDEXED BY "{index}"' if index else ""
+        return self._page(f"{quoted(table.name)} t{forced}{where}", values, kind, page)
 
     def _of_item(self, kind: type, item: ItemQuery, counts: Counted, page: Page) -> list[str]:
         size = self._size(kind, counts)
@@ -434,15 +438,18 @@ class Lists:
             self._connection, kind, searched, sets, page.order, self._organization_id, page.limit, page.offset
         )
 
-    def _of_key(
-        self, kind: type, conditions: Sequence[Condition], counts: Counted, size: Size, page: Page
-    ) -> list[str]:
+    def _of_key(self, kind: type, conditions: Sequence[Condition], counts: Counted, page: Page) -> list[str]:
         """The page of the records of another record, whose index is in list order but has no facets."""
         if counts.facets != "1" and counts.own:
             keyed = self._size(kind, replace(counts, facets="1", values=())).matching
             having = self._size(kind, replace(counts, span=None)).matching
-            if walks_past_key(keyed, having, size):
-                return self._walked(kind, conditions, page)
+            most = min(_PARTS, most_parts(keyed, having))
+            connection, organization_id = self._connection, self._organization_id
+            merged = merged_facets(connection, kind, conditions, counts, organization_id, page, most) if most else None
+            if merged is not None:
+                return self._page(*merged, kind, page)
+            if keyed > FEW:
+                return self._gathered(kind, conditions, page, index_of_key(kind, counts))
         return self._gathered(kind, conditions, page)
 
     def _of_value(
@@ -486,7 +493,7 @@ class Lists:
             return None
         source, values = first_in_list_order(kind, conditions, self._organization_id, 2 * entries)
         rows = self._connection.execute(
-            f"SELECT t.id FROM {source} LIMIT ? OFFSET ?", (*values, bounded(page.limit), bounded(page.offset))
+            f"SELECT e.id FROM {source} LIMIT ? OFFSET ?", (*values, bounded(page.limit), bounded(page.offset))
         ).fetchall()
         return [id for (id,) in rows] if len(rows) == page.limit else None
 
