@@ -210,7 +210,7 @@ def ways(monkeypatch: pytest.MonkeyPatch, gathers: bool, guides: bool) -> Iterat
     with monkeypatch.context() as patch:
         patch.setattr(lists, "gathers", lambda *_: gathers)
         patch.setattr(lists, "guides", lambda *_: guides)
-        patch.setattr(lists, "most_parts", lambda *_: 0 if gathers else 20)
+        patch.setattr(lists, "most_parts", lambda *_: 0 if gathers or guides else 20)
         if gathers:
             # Searches by sets, which a short walk often replaces.
             patch.setattr(lists.Lists, "_soon", lambda *_: None)

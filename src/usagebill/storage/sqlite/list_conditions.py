@@ -30,11 +30,12 @@ __all__ = [
     "driven_where",
     "first_in_list_order",
     "in_list_order",
-    "index_of_key",
+    "index_in_order",
     "is_skewed",
     "item_within",
     "leads_past_text",
     "merged_facets",
+    "merged_values",
     "partial_index_sql",
     "resolved",
 ]
@@ -135,17 +136,37 @@ def merged_facets(
     combinations = connection.execute(f"{groups} LIMIT ?", (*values, most + 1)).fetchall()
     if not 0 < len(combinations) <= most:
         return None
+    bound: list[Any] = []
+    tests = "".join(f" AND {condition_sql(kind, condition, 't', bound, False)}" for condition in conditions)
+    where = f" WHERE {joined_facets(table, bound=True)} AND {shown_sql(table, 't')}{tests}"
+    return _merged(kind, f"{table.name}_facets", page, [(where, [*group, *bound]) for group in combinations])
+
+
+def merged_values(
+    kind: type, conditions: Sequence[Condition], several: Within, organization_id: str, page: Page
+) -> tuple[str, list[Any]]:
+    """The first records of each of the values of a column that meet the conditions, by the column's index in list
+    order, as many as the page and those before it need.
+    """
+    others = [condition for condition in conditions if condition != several]
+    parts = [
+        where_sql(kind, [eq(several.column, value), *others], organization_id, False, gathered=False)
+        for value in dict.fromkeys(several.values)
+    ]
+    return _merged(kind, index_in_order(kind, several.column), page, parts)
+
+
+def _merged(kind: type, index: str, page: Page, parts: Sequence[tuple[str, Sequence[Any]]]) -> tuple[str, list[Any]]:
+    """The first records of each part, which the index has in list order, and the values."""
     columns = ", ".join(f"t.{quoted(column)}" for column in dict.fromkeys(("id", *(by.column for by in page.order))))
-    tests, bound = "", list[Any]()
-    for condition in conditions:
-        tests += f" AND {condition_sql(kind, condition, 't', bound, False)}"
-    first = (
-        f'SELECT * FROM (SELECT {columns} FROM {quoted(table.name)} t INDEXED BY "{table.name}_facets"'
-        f" WHERE {joined_facets(table, bound=True)} AND {shown_sql(table, 't')}{tests}{order_sql(kind, page.order)}"
-        " LIMIT ?)"
-    )
-    bound_in_each = [value for group in combinations for value in (*group, *bound, page.offset + page.limit)]
-    return f"({' UNION ALL '.join([first] * len(combinations))}) t", bound_in_each
+    forced = f' INDEXED BY "{index}"' if index else ""
+    sources: list[str] = []
+    values: list[Any] = []
+    for where, bound in parts:
+        first = f"SELECT {columns} FROM {quoted(table_of(kind).name)} t{forced}{where}{order_sql(kind, page.order)}"
+        sources.append(f"SELECT * FROM ({first} LIMIT ?)")
+        values += (*bound, page.offset + page.limit)
+    return f"({' UNION ALL '.join(sources)}) t", values
 
 
 def in_list_order(
@@ -183,13 +204,12 @@ def first_in_list_order(
     return f"{sql} e WHERE e.matches", [*values, *others, entries]
 
 
-def index_of_key(kind: type, counts: Counted) -> str:
-    """The index with the records of each key in list order; empty without."""
+def index_in_order(kind: type, column: str) -> str:
+    """The index with the records of each value of a column in list order; empty without."""
     table = table_of(kind)
     assert table.listing is not None
-    assert counts.span is not None
-    columns = (counts.span.column, *(by.column for by in table.listing.order), "id")
-    is_kept = any(tuple(column.split(" ")[0] for column in index) == columns for index in table.indexes)
+    columns = (column, *(by.column for by in table.listing.order), "id")
+    is_kept = any(tuple(part.split(" ")[0] for part in index) == columns for index in table.indexes)
     return f"{table.name}_{'_'.join(columns)}" if is_kept else ""
 
 

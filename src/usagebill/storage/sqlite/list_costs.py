@@ -70,11 +70,12 @@ def walks(matching: int, entries: int, size: Size) -> bool:
     return walk < _TO_GATHER * min(having, size.matching)
 
 
-def most_parts(keyed: int, having: int) -> int:
-    """The number of combinations of facets up to which it is cheaper to read some records of each, in list order, than
-    the records with the key, whose index has no facets. `having` have the facets, `keyed` the key.
+def most_parts(page: Page, entries: int, having: int, matching: int) -> int:
+    """The number of parts of a list up to which it is cheaper to read the first records of each, in list order, and to
+    sort them, than to walk over this many entries. `having` are in the parts, and `matching` of them match.
     """
-    return keyed // max(1, having)
+    of_each = (page.offset + page.limit) * having // max(1, matching)
+    return min(entries, FEW) // max(1, of_each)
 
 
 def is_common(matching: int, shown: int) -> bool:

@@ -19,6 +19,7 @@ from usagebill.storage.conditions import (
     Negate,
     Order,
     Related,
+    Within,
 )
 from usagebill.storage.record_sql import bounded, kinds_in, quoted
 from usagebill.storage.sqlite.counts import (
@@ -35,11 +36,12 @@ from usagebill.storage.sqlite.list_conditions import (
     driven_where,
     first_in_list_order,
     in_list_order,
-    index_of_key,
+    index_in_order,
     is_skewed,
     item_within,
     leads_past_text,
     merged_facets,
+    merged_values,
     partial_index_sql,
     resolved,
 )
@@ -170,7 +172,7 @@ class Lists:
         if size.matching <= offset:
             return []
         if counts.span is not None and counts.span.column in table.listing.keys:
-            return self._of_key(kind, conditions, counts, page)
+            return self._of_key(kind, conditions, counts, size, page)
         if size.matching == size.all:
             # The whole list: there are no further conditions.
             conditions = ()
@@ -192,6 +194,10 @@ class Lists:
             return self._gathered(kind, self._resolved(conditions), page)
         if size.matching < size.all and is_skewed(kind, counts.bounds):
             ids = self._of_sets(kind, conditions, counts, (), page)
+            if ids is not None:
+                return ids
+        if size.matching < size.all and counts.span is None and counts.own and has_facets(table):
+            ids = self._merged(kind, (), counts, page, most_parts(page, entries, size.matching, size.matching))
             if ids is not None:
                 return ids
         if guides(size, entries):
@@ -438,19 +444,29 @@ class Lists:
             self._connection, kind, searched, sets, page.order, self._organization_id, page.limit, page.offset
         )
 
-    def _of_key(self, kind: type, conditions: Sequence[Condition], counts: Counted, page: Page) -> list[str]:
+    def _of_key(
+        self, kind: type, conditions: Sequence[Condition], counts: Counted, size: Size, page: Page
+    ) -> list[str]:
         """The page of the records of another record, whose index is in list order but has no facets."""
-        if counts.facets != "1" and counts.own:
+        if counts.facets != "1" and counts.own and counts.span is not None:
             keyed = self._size(kind, replace(counts, facets="1", values=())).matching
             having = self._size(kind, replace(counts, span=None)).matching
-            most = min(_PARTS, most_parts(keyed, having))
-            connection, organization_id = self._connection, self._organization_id
-            merged = merged_facets(connection, kind, conditions, counts, organization_id, page, most) if most else None
-            if merged is not None:
-                return self._page(*merged, kind, page)
+            entries = page.entries(Size(size.matching, keyed))
+            ids = self._merged(kind, conditions, counts, page, most_parts(page, entries, having, size.matching))
+            if ids is not None:
+                return ids
             if keyed > FEW:
-                return self._gathered(kind, conditions, page, index_of_key(kind, counts))
+                return self._gathered(kind, conditions, page, index_in_order(kind, counts.span.column))
         return self._gathered(kind, conditions, page)
+
+    def _merged(
+        self, kind: type, conditions: Sequence[Condition], counts: Counted, page: Page, most: int
+    ) -> list[str] | None:
+        """The page by the first records of each combination of facets; None if there are too many combinations."""
+        merged = merged_facets(
+            self._connection, kind, conditions, counts, self._organization_id, page, min(_PARTS, most)
+        )
+        return None if merged is None else self._page(*merged, kind, page)
 
     def _of_value(
         self, kind: type, conditions: Sequence[Condition], counts: Counted, size: Size, page: Page
@@ -462,6 +478,11 @@ class Lists:
         having = self._size(kind, replace(counts, value=None, span=None, bounds=())).matching
         if counts.own and counts.value is not None and having <= min(read, FEW) and not is_alone:
             return self._of_facets(kind, counts, page, AllOf((counts.value, *counts.bounds)))
+        if isinstance(counts.value, Within) and len(counts.value.values) <= most_parts(
+            page, entries, read, size.matching
+        ):
+            merged = merged_values(kind, conditions, counts.value, self._organization_id, page)
+            return self._page(*merged, kind, page)
         if is_alone or gathers(read, entries):
             return self._gathered(kind, conditions, page)
         if guides(size, entries):
