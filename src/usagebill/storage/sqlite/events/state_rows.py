@@ -115,7 +115,21 @@ _ADD_SLOTS: Final = (
 )
 
 
+# Of states that only count, as those of values do, of which a window may have thousands.
+_ADD_COUNTS: Final = (
+    "INSERT INTO usage_states (series, slot, dims, value, n, low, high, longs, first_at, first_sequence, last_at)"
+    " VALUES (?,?,?,?,?,0,0,0,?,?,?) ON CONFLICT DO UPDATE SET n = n + excluded.n,"
+    " first_at = min(first_at, excluded.first_at), first_sequence = min(first_sequence, excluded.first_sequence),"
+    " last_at = max(last_at, excluded.last_at)"
+)
+
+
+def _only_counts(row: Row) -> bool:
+    return row[7] is None and not row[8]  # neither `top` nor `longs`
+
+
 def add_rows(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
     """Merge states into the stored ones, and their slots."""
-    connection.executemany(_ADD_STATES, (row[:16] for row in rows))
+    connection.executemany(_ADD_COUNTS, ((*row[:5], *row[11:14]) for row in rows if _only_counts(row)))
+    connection.executemany(_ADD_STATES, (row[:16] for row in rows if not _only_counts(row)))
     connection.executemany(_ADD_SLOTS, ((*name, *slot) for name, slot in slots_of(rows).items()))

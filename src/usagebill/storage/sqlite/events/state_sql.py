@@ -7,7 +7,7 @@ from typing import Final
 
 from usagebill.storage.sqlite.events.answers import BILLION, EventSql, weights_sql
 from usagebill.storage.sqlite.events.filter_positions import index_of, positions_sql
-from usagebill.storage.usage_series import AGES, COUNT, NUMBERS, PRICED_NUMBERS, VALUES, WEIGHTED_NUMBERS, Shape
+from usagebill.storage.usage_series import AGES, COUNT, DAY, NUMBERS, PRICED_NUMBERS, VALUES, WEIGHTED_NUMBERS, Shape
 
 __all__ = ["KEPT", "STATE_COLUMNS", "fresh_sql"]
 
@@ -29,20 +29,22 @@ def fresh_sql(
     if filters is not None:
         dims.insert(0, positions_sql(query, filters, keys[: len(filter_keys)]))
     read = _read(query, shape)
-    slot = f"(timestamp + {AGES}) / {width} - {AGES} / {width}"
+    slot, kept_slot = f"(timestamp + {AGES}) / {width} - {AGES} / {width}", "slice"
     if shape.kind == VALUES:
-        # Calendar months: a value counts once however often it occurs, so fewer slices are better.
-        slot = (
-            "CAST(strftime('%Y%m', (timestamp - (timestamp % 1000000 + 1000000) % 1000000) / 1000000, 'unixepoch')"
-            " AS INTEGER)"
+        # Calendar months: a value counts once however often it occurs, so fewer slices are better. The month of each
+        # day is found once.
+        slot = f"(timestamp + {AGES}) / {DAY}"
+        kept_slot = (
+            "CAST(strftime('%Y%m', (MIN(timestamp) - (MIN(timestamp) % 1000000 + 1000000) % 1000000) / 1000000,"
+            " 'unixepoch') AS INTEGER)"
         )
-    columns = [f"{series} AS series", f"{slot} AS slot", *texts, "timestamp", "sequence", "created_at"]
+    columns = [f"{series} AS series", f"{slot} AS slice", *texts, "timestamp", "sequence", "created_at"]
     columns += [f"{column} AS {name}" for name, column in read.items()]
     # The limit keeps SQLite from parsing numbers once per column.
     rows = f"SELECT {', '.join(columns)} FROM {source}{'' if shape.kind == COUNT else ' LIMIT -1'}"
     array = f"json_array({', '.join(dims)})" if dims else "''"
     # Constant columns are left out: SQLite would sort by them too. New events mostly have the same slot.
-    by = [*([] if series.lstrip("-").isdigit() else ["series"]), *keys, "slot"]
+    by = [*([] if series.lstrip("-").isdigit() else ["series"]), *keys, "slice"]
     by += ["value"] if shape.kind == VALUES else []
     where, more = _COUNTING[shape.kind], ""
     if with_uncounted:
@@ -51,8 +53,9 @@ def fresh_sql(
     value, spoken = ("value", "MAX(spoken)") if shape.kind == VALUES else ("''", "0")
     kept = ", ".join(f"{sql} AS {name}" for name, sql in _KEPT_OF[shape.kind].items())
     return (
-        f"SELECT series, slot, {array} AS dims, {value} AS value, {kept}, MAX(created_at) AS received_at,"
-        f" {spoken} AS spoken{more} FROM ({rows}) WHERE {where} GROUP BY {', '.join(by)}"
+        f"SELECT series, {kept_slot} AS slot, {array} AS dims, {value} AS value, {kept},"
+        f" MAX(created_at) AS received_at, {spoken} AS spoken{more} FROM ({rows}) WHERE {where}"
+        f" GROUP BY {', '.join(by)}"
     )
 
 
