@@ -83,9 +83,10 @@ def test_a_list_is_the_same_if_its_records_are_counted_and_its_texts_read(
             patch.setattr(transaction, "page_of_search", lambda *_: None)
             patch.setattr(transaction, "resolved", lambda connection, memory, conditions, _: conditions)
             patch.setattr(transaction, "where_by_index", lambda *_: None)
+            patch.setattr(pages, "where_by_index", lambda *_: None)
             assert box.request("GET", address) == answer, address
             # What records refer to is looked up for each, as on a page of many.
-            patch.setattr(transaction, "is_near", lambda *_: True)
+            patch.setattr(pages, "is_near", lambda *_: True)
             assert box.request("GET", address) == answer, address
         if "search" in address:
             with monkeypatch.context() as patch:
@@ -236,6 +237,7 @@ def test_items_are_found_the_same_by_the_index(on_server: None) -> None:
                 by_index = listed(*conditions)
                 with pytest.MonkeyPatch.context() as patch:
                     patch.setattr(transaction, "where_by_index", lambda *_: None)
+                    patch.setattr(pages, "where_by_index", lambda *_: None)
                     patch.setattr(transaction, "split_negated", lambda *_: None)
                     assert listed(*conditions) == by_index, conditions
                 totals.append(by_index[1])
@@ -259,6 +261,25 @@ def test_a_rare_facet_is_found_by_the_index_however_the_others_are_spread(on_ser
         ]
         # All were made at one instant, so their ids decide.
         assert shown == [["c1", "c4"], ["c1"], ["c3", "c4"], ["c4"], []]
+
+
+def test_a_filtered_list_is_as_it_is_now_however_many_matched_before(on_server: None) -> None:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+
+        def listed(query: str) -> tuple[list[str], int]:
+            _, body = box.request("GET", f"/api/v1/customers?currencies[]=GBP&{query}")
+            return [customer["external_id"] for customer in body["customers"]], body["meta"]["total_count"]
+
+        assert listed("per_page=2") == ([], 0)
+        for place in range(5):
+            box.customer(f"c{place}", currency="GBP")
+        assert listed("per_page=2") == (["c0", "c1"], 5)
+        assert listed("per_page=2&page=3") == (["c4"], 5)
+        assert listed("per_page=2&page=4") == ([], 5)
+        for place in range(4):
+            assert box.request("DELETE", f"/api/v1/customers/c{place}")[0] == 200
+        assert listed("per_page=2") == (["c4"], 1)
+        assert listed("per_page=2&page=3") == ([], 1)
 
 
 NAMES = (

@@ -81,12 +81,16 @@ class Connection:
         self._prepare()
         return self.driver.execute(_in_driver_style(sql), values)
 
-    def execute_all(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[list[tuple[Any, ...]]]:
-        """The rows of each query; all are sent before the first result is read."""
+    def execute_all(
+        self, statements: Sequence[tuple[str, Sequence[Any]]], *, anew: int = 0
+    ) -> list[list[tuple[Any, ...]]]:
+        """The rows of each query; all are sent before the first result is read. In a read, the last ones may be planned
+        `anew`.
+        """
         if not statements:
             return []
         if self.trips is not None:
-            return self.trips.rows(statements, self.scope)
+            return self.trips.rows(statements, self.scope, anew=anew)
         self._prepare()
         with self.driver.pipeline():
             cursors = [self.driver.execute(_in_driver_style(sql), values) for sql, values in statements]

@@ -21,7 +21,7 @@ from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.states import behind
 from usagebill.storage.postgresql.locks import Locks, is_held_by
-from usagebill.storage.postgresql.memory import Memory
+from usagebill.storage.postgresql.memory import Memory, Totals
 from usagebill.storage.postgresql.pending import Pending, WriteSpeed, WritesRefused
 from usagebill.storage.postgresql.pool import Driver, Pool, roll_back
 from usagebill.storage.postgresql.reservations import Reservations
@@ -97,6 +97,7 @@ class PostgresStore:
         self._contention = 0.0
         self._write_speed = WriteSpeed()
         self._statistics = Statistics()
+        self._totals = Totals()
         # Series of running states that queries of this process lacked.
         self.missing_series = MissingSeries()
         self._reservations = Reservations(url)
@@ -149,7 +150,7 @@ class PostgresStore:
 
     def memory(self) -> Memory:
         """The cache of a new transaction."""
-        return Memory(self.missing_series, has_text_indexes=self._has_text_indexes)
+        return Memory(self.missing_series, self._totals, has_text_indexes=self._has_text_indexes)
 
     @contextmanager
     def _connected(self) -> Iterator[Driver]:

@@ -85,9 +85,11 @@ class Locked(Connection):
         self._locks.take(self._organization_id)
         return super().execute(sql, values, anew=anew)
 
-    def execute_all(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> list[list[tuple[Any, ...]]]:
+    def execute_all(
+        self, statements: Sequence[tuple[str, Sequence[Any]]], *, anew: int = 0
+    ) -> list[list[tuple[Any, ...]]]:
         self._locks.take(self._organization_id)
-        return super().execute_all(statements)
+        return super().execute_all(statements, anew=anew)
 
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         self._locks.take(self._organization_id)

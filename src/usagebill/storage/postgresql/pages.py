@@ -8,18 +8,18 @@ from typing import Any, Final
 from usagebill.storage.conditions import Compare, Condition, Order, Related, Within
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.counts import counted_sql
-from usagebill.storage.postgresql.facet_indexes import MANY
+from usagebill.storage.postgresql.facet_indexes import MANY, page_clauses, where_by_index
 from usagebill.storage.postgresql.memory import Memory
 from usagebill.storage.postgresql.queries import order_sql, where_sql
 from usagebill.storage.postgresql.rows import rows_of
 from usagebill.storage.record_sql import quoted
 from usagebill.storage.tables import table_of
 
-__all__ = ["is_near", "resolved", "whole_list_sql"]
+__all__ = ["page_sql", "resolved", "whole_list_sql"]
 
 # Up to so many ids are looked up first.
 _FEW_IDS: Final = 10
-# The last place in a list of a page that is read in the list's order, record by record.
+# If many records match, a page that ends no later than at this place is found soon.
 _NEAR: Final = 1_000
 
 
@@ -44,9 +44,33 @@ def whole_list_sql(
     )
 
 
-def is_near(limit: int | None, offset: int, total: int | None) -> bool:
-    """Whether a page of so many matching records is found soon if the list is read in its order."""
-    return limit is not None and total is not None and total >= MANY and limit + offset <= _NEAR
+def page_sql(
+    connection: Connection,
+    kind: type,
+    conditions: Sequence[Condition],
+    order: Sequence[Order],
+    bounds: tuple[int, int] | None,
+    total: int | None,
+    organization_id: str | None,
+    deleted: bool,
+) -> tuple[str, list[Any], bool]:
+    """What follows FROM in the query for a page within these `bounds` (LIMIT and OFFSET; None: all records), the values
+    that it binds, and whether it goes by the index of facets and items. `total` is how many records match, if known.
+    """
+    if bounds is not None and total is not None and total < MANY:
+        few = where_by_index(connection, kind, conditions, organization_id, deleted)
+        if few is not None:
+            where, values = few
+            return f"{page_clauses(kind, where, order)})) {order_sql(kind, order)}", [*values, *bounds], True
+    singly = bounds is not None and is_near(sum(bounds), total)
+    where, values = where_sql(kind, conditions, organization_id, deleted, singly=singly)
+    clauses = where + order_sql(kind, order)
+    return (clauses, values, False) if bounds is None else (f"{clauses} LIMIT ? OFFSET ?", [*values, *bounds], False)
+
+
+def is_near(end: int, total: int | None) -> bool:
+    """Whether a page of so many matching records, up to this place, is found soon if the list is read in its order."""
+    return total is not None and total >= MANY and end <= _NEAR
 
 
 def resolved(

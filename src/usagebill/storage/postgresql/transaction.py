@@ -18,10 +18,8 @@ from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.counts import PostgresListCounts, counted_sql
 from usagebill.storage.postgresql.events import PostgresEvents
 from usagebill.storage.postgresql.facet_indexes import (
-    MANY,
     Clause,
     has_items,
-    page_clauses,
     split_negated,
     where_by_index,
 )
@@ -35,7 +33,7 @@ from usagebill.storage.postgresql.observing import (
     hashable,
     observation_holds,
 )
-from usagebill.storage.postgresql.pages import is_near, resolved, whole_list_sql
+from usagebill.storage.postgresql.pages import page_sql, resolved, whole_list_sql
 from usagebill.storage.postgresql.pending import Pending
 from usagebill.storage.postgresql.queries import order_sql, where_sql
 from usagebill.storage.postgresql.rows import insert_sql, rows_of, select_sql, sql_value
@@ -336,20 +334,17 @@ class PostgresTransaction:
         total: int | None = None,
     ) -> list[R]:
         narrower = self._narrowed(kind, conditions)
-        few = self._where_few(kind, narrower, deleted) if limit is not None and (total or MANY) < MANY else None
-        singly = is_near(limit, offset, total)
-        where, values = few or where_sql(kind, narrower, self._organization_id, deleted, singly=singly)
-        clauses = where + order_sql(kind, order) if few is None else page_clauses(kind, where, order)
-        if limit is not None:
-            clauses += " LIMIT ? OFFSET ?" if few is None else ")) " + order_sql(kind, order)
-            values += [bounded(limit), bounded(offset)]
+        bounds = None if limit is None else (bounded(limit), bounded(offset))
+        clauses, values, by_index = page_sql(
+            self._connection, kind, narrower, order, bounds, total, self._organization_id, deleted
+        )
         memory, question = self._memory, (kind, clauses, hashable(values))
         # Counts only grow, so every write changes their sum.
         written = memory.writes[kind] + sum(memory.writes[other] for other in kinds_among(conditions) - {kind})
         cached = memory.answers.get(question)
-        if cached is None and offset == 0 and self._reads_ahead and few is None:
-            bounds = "" if limit is None else f" LIMIT {bounded(limit)}"
-            if self._found_with_siblings(kind, narrower, order, bounds, limit, deleted):
+        if cached is None and offset == 0 and self._reads_ahead and not by_index:
+            at_most = "" if limit is None else f" LIMIT {bounded(limit)}"
+            if self._found_with_siblings(kind, narrower, order, at_most, limit, deleted):
                 cached = memory.answers.get(question)
         if cached is None or cached[0] != written:
             # Which index is best for a page depends on how many records have these values.
@@ -368,10 +363,13 @@ class PostgresTransaction:
         offset: int = 0,
         deleted: bool = False,
     ) -> tuple[list[R], int]:
-        bounds = bounded(limit), bounded(offset)
-        page = None if deleted or not self._reads_ahead else self._page_at_once(kind, conditions, order, bounds)
+        listed = self._organization_id, kind, conditions, deleted
+        at_once = not deleted and self._reads_ahead
+        page = self._page_at_once(kind, conditions, order, limit, offset) if at_once else None
         if page is None:
             total = self.count(kind, *conditions, deleted=deleted)
+            if at_once:
+                self._memory.totals.note(listed, total)
             if offset >= total:
                 return [], total
             records = self.find(
@@ -379,23 +377,30 @@ class PostgresTransaction:
             )
             return records, total
         rows, total = page
+        self._memory.totals.note(listed, total)
         records = list(map(rows_of(kind).codec.record, rows))
         self._keep(kind, records)
         self._memory.siblings.note(records)
         return records, total
 
     def _page_at_once(
-        self, kind: type, conditions: Sequence[Condition], order: Sequence[Order], bounds: tuple[int, int]
+        self, kind: type, conditions: tuple[Condition, ...], order: Sequence[Order], limit: int, offset: int
     ) -> tuple[list[tuple[Any, ...]], int] | None:
-        """The rows of a page, with more columns at the end, and the total, if one query finds both."""
-        whole = whole_list_sql(kind, conditions, order, self._organization_id)
-        if whole is None:
-            return page_of_search(
-                self._connection, self._memory, kind, conditions, order, bounds, self._organization_id
-            )
-        sql, values = whole
-        rows = self._connection.execute(sql, [*values, *bounds]).fetchall()
-        return (rows, rows[0][-1]) if rows else None
+        """The rows of a page, maybe with more columns at the end, and the total, if one trip fetches both."""
+        connection, owner = self._connection, self._organization_id
+        bounds = bounded(limit), bounded(offset)
+        whole = whole_list_sql(kind, conditions, order, owner)
+        if whole is not None:
+            rows = connection.execute(whole[0], [*whole[1], *bounds]).fetchall()
+            return (rows, rows[0][-1]) if rows else None
+        last_total = self._memory.totals.of((owner, kind, conditions, False))
+        kept = counted_sql(kind, conditions, owner)
+        if last_total is None or kept is None:
+            return page_of_search(connection, self._memory, kind, conditions, order, bounds, owner)
+        narrower = self._narrowed(kind, conditions)
+        clauses, values, _ = page_sql(connection, kind, narrower, order, bounds, last_total, owner, False)
+        counts, rows = connection.execute_all([kept, (select_sql(kind) + clauses, values)], anew=1)
+        return rows, int(counts[0][0])
 
     def each(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False

@@ -173,9 +173,11 @@ class Trips:
             scope.apply(self._driver)
 
     def rows(
-        self, statements: Sequence[tuple[str, Sequence[Any]]], scope: RowScope | None, *, anew: bool = False
+        self, statements: Sequence[tuple[str, Sequence[Any]]], scope: RowScope | None, *, anew: int = 0
     ) -> list[_Rows]:
-        """The rows of each query, all in one trip. Planned `anew`, none of them is prepared."""
+        """The rows of each query, all in one trip. The last ones, `anew` in number, are planned for their values rather
+        than prepared.
+        """
         try:
             return self._rows(statements, scope, anew)
         except psycopg.errors.InvalidSqlStatementName:
@@ -187,13 +189,16 @@ class Trips:
             roll_back(self._driver)
             return self._rows(statements, scope, anew)
 
-    def _rows(self, statements: Sequence[tuple[str, Sequence[Any]]], scope: RowScope | None, anew: bool) -> list[_Rows]:
+    def _rows(self, statements: Sequence[tuple[str, Sequence[Any]]], scope: RowScope | None, anew: int) -> list[_Rows]:
         setting = None if scope is None else scope.unapplied()
         queries = [*([] if setting is None else [setting]), *statements]
         batch = _Batch(self._driver, self._prepared)
         if not self.has_begun:
             batch.add(self._begin.encode())
-        readers = [batch.query(_numbered(sql), values, anew=anew) for sql, values in queries]
+        prepared = len(queries) - anew
+        readers = [
+            batch.query(_numbered(sql), values, anew=place >= prepared) for place, (sql, values) in enumerate(queries)
+        ]
         results = batch.run()
         self.has_begun = True
         if scope is not None:
