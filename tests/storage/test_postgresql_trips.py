@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from functools import partial
+from itertools import pairwise
 from typing import Any, cast
 
 import psycopg
@@ -56,18 +56,70 @@ def test_reads_continue_after_one_that_failed(tenant: Tenant) -> None:
     assert codes_before == ["a"] * (_CONNECTIONS + 1)
 
 
-def test_reads_continue_on_connections_that_have_dropped_their_prepared_statements(tenant: Tenant) -> None:
-    def undo(tx: Transaction) -> None:
+def rows_of(tx: Transaction, sql: str) -> list[tuple[Any, ...]]:
+    connection = cast(PostgresTransaction, tx)._connection
+    return connection.execute(sql).fetchall()
+
+
+def new_then_known(tenant: Tenant, number: int) -> list[str]:
+    """A read whose first statement is not prepared, but the next is."""
+
+    def ask(tx: Transaction) -> list[str]:
+        assert rows_of(tx, f"SELECT {number}") == [(number,)]
+        return [tax.code for tax in tx.find(Tax, eq("code", "a"))]
+
+    return tenant.read(ask)
+
+
+def undo_half(tenant: Tenant, number: int) -> None:
+    """A write, in which a savepoint that the server knows is rolled back."""
+
+    def fail(tx: Transaction) -> None:
+        tx.insert(tenant.tax(f"c{number}"))
+        assert tx.find(Tax, eq("code", f"c{number}"))
         raise ZeroDivisionError
 
-    def change(number: int, tx: Transaction) -> None:
+    def change(tx: Transaction) -> None:
         tx.insert(tenant.tax(f"b{number}"))
         with pytest.raises(ZeroDivisionError):
-            tx.savepoint(lambda: undo(tx))
+            tx.savepoint(lambda: fail(tx))
 
-    for number in range(4):
+    tenant.write(change)
+
+
+def test_rolling_back_to_a_savepoint_keeps_the_connection_s_prepared_statements(store: PostgresStore) -> None:
+    tenant = new_tenant(store)
+    tenant.insert(tenant.tax("a"))
+    names: list[set[str]] = []
+    for number in range(6):
+        for place in range(3):
+            assert new_then_known(tenant, 3 * number + place) == ["a"]
+        undo_half(tenant, number)
+        names.append(
+            {name for (name,) in tenant.read(lambda tx: rows_of(tx, "SELECT name FROM pg_prepared_statements"))}
+        )
+    assert names[0] < names[-1]
+    assert all(before <= after for before, after in pairwise(names))
+    assert [tax.code for tax in tenant.read(lambda tx: tx.find(Tax, order=[asc("code")]))] == [
+        "a",
+        *(f"b{n}" for n in range(6)),
+    ]
+
+
+def test_reads_continue_after_row_security_was_turned(store: PostgresStore, tenant: Tenant) -> None:
+    for number in range(8):
+        for place in range(3):
+            assert new_then_known(tenant, 3 * number + place) == ["a"]
+        undo_half(tenant, number)
+        store.turn_row_security(on=number % 2 == 0)
+
+
+def test_reads_continue_on_connections_whose_prepared_statements_were_dropped(
+    store: PostgresStore, tenant: Tenant
+) -> None:
+    for _ in range(4):
         assert [codes(tenant) for _ in range(3)] == [["a"]] * 3
-        tenant.write(partial(change, number))
+        store.transact(lambda connection: connection.execute("ALTER TABLE taxes SET (fillfactor = 100)"))
     assert codes(tenant) == ["a"]
 
 

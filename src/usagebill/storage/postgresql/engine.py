@@ -30,7 +30,7 @@ from usagebill.storage.postgresql.schema import bring_forward, check_version, id
 from usagebill.storage.postgresql.searches import has_text_indexes
 from usagebill.storage.postgresql.statistics import Statistics
 from usagebill.storage.postgresql.transaction import PostgresTransaction
-from usagebill.storage.postgresql.trips import Trips
+from usagebill.storage.postgresql.trips import Trips, forget_statements
 from usagebill.storage.usage_series import MissingSeries
 
 __all__ = ["OLDEST_SERVER", "PostgresStore", "with_text_json"]
@@ -358,6 +358,8 @@ class PostgresStore:
 
         def change(connection: Connection) -> tuple[list[str], bool, bool]:
             changed = [] if on is None else row_security.turn(connection, on=on)
+            if changed:
+                forget_statements(connection.driver)
             return changed, row_security.is_on(connection), row_security.is_subject(connection)
 
         changed, self._has_row_security, holds = self.transact(change)

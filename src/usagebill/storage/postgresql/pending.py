@@ -18,6 +18,7 @@ import psycopg
 
 from usagebill.storage.job_queries import JOB_COLUMNS
 from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.pool import roll_back_to
 from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.rows import rows_of
 from usagebill.storage.record_sql import quoted
@@ -179,7 +180,7 @@ class Pending:
             return
         self._writes.clear()
         if not self._connection.driver.closed:
-            self._session.execute("ROLLBACK TO attempt")
+            roll_back_to(self._connection.driver, "attempt")
             self._session.execute("RELEASE attempt")
             if self._connection.scope is not None:
                 self._connection.scope.forget()

@@ -13,7 +13,7 @@ from psycopg import generators
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
 
-__all__ = ["Driver", "Pool", "roll_back"]
+__all__ = ["Driver", "Pool", "roll_back", "roll_back_to"]
 
 Driver = psycopg.Connection[tuple[Any, ...]]
 
@@ -104,12 +104,19 @@ class Pool:
 
 
 def roll_back(driver: Driver) -> None:
-    """End the connection's transaction without its changes, if the server has not closed it.
+    """End the connection's transaction without its changes, if the server has not closed it."""
+    _run(driver, b"ROLLBACK")
 
-    After a ROLLBACK of its own, the driver would drop all prepared statements.
-    """
+
+def roll_back_to(driver: Driver, savepoint: str) -> None:
+    """Undo what the transaction did since the savepoint, if the server has not closed the connection."""
+    _run(driver, f"ROLLBACK TO {savepoint}".encode())
+
+
+def _run(driver: Driver, rollback: bytes) -> None:
+    # After a rollback of its own, the driver would drop all prepared statements.
     if not driver.closed:
-        driver.pgconn.send_query(b"ROLLBACK")
+        driver.pgconn.send_query(rollback)
         driver.wait(generators.execute(driver.pgconn))
 
 

@@ -26,7 +26,7 @@ from psycopg.pq.abc import PGconn, PGresult
 from usagebill.storage.postgresql.pool import Driver, roll_back
 from usagebill.storage.postgresql.row_scope import RowScope
 
-__all__ = ["Trips"]
+__all__ = ["Trips", "forget_statements"]
 
 # Statements of a connection that are counted, and prepared from the second time.
 _MOST = 1_000
@@ -62,6 +62,11 @@ class _Prepared:
 
 
 _prepared: WeakKeyDictionary[Driver, _Prepared] = WeakKeyDictionary()
+
+
+def forget_statements(driver: Driver) -> None:
+    """Prepare the connection's statements anew: after ALTER and DROP, the driver drops all that are prepared."""
+    _prepared.pop(driver, None)
 
 
 class _Batch:
@@ -181,7 +186,7 @@ class Trips:
         try:
             return self._rows(statements, scope, anew)
         except psycopg.errors.InvalidSqlStatementName:
-            # The driver has dropped all prepared statements, as it does after a ROLLBACK to a savepoint.
+            # Something else has dropped all prepared statements: ALTER, or a connection pooler.
             self._prepared.names.clear()
             self._prepared.surplus.clear()
             if self.has_begun:

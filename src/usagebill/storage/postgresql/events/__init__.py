@@ -33,6 +33,7 @@ from usagebill.storage.postgresql.events.rows import STORED, row_of
 from usagebill.storage.postgresql.events.sql_texts import changes_sql, rows_sql
 from usagebill.storage.postgresql.events.state_answers import KnownStates, StateAnswers
 from usagebill.storage.postgresql.events.states import faults, keep_up, rebuild, roll_up
+from usagebill.storage.postgresql.pool import roll_back_to
 from usagebill.storage.record_sql import bounded
 from usagebill.storage.usage_series import MissingSeries
 
@@ -106,7 +107,7 @@ class PostgresEvents:
         except BaseException as problem:
             if connection.driver.closed:
                 raise
-            connection.execute("ROLLBACK TO events")
+            roll_back_to(connection.driver, "events")
             connection.execute("RELEASE events")
             taken = self._taken(events) if isinstance(problem, psycopg.errors.UniqueViolation) else []
             if not taken:
