@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import psycopg
 import pytest
+from psycopg import sql
 from tests.postgresql import server_url
 from tests.storage.contract import Tenant, new_tenant
 
@@ -56,9 +57,9 @@ def test_reads_continue_after_one_that_failed(tenant: Tenant) -> None:
     assert codes_before == ["a"] * (_CONNECTIONS + 1)
 
 
-def rows_of(tx: Transaction, sql: str) -> list[tuple[Any, ...]]:
+def rows_of(tx: Transaction, statement: str) -> list[tuple[Any, ...]]:
     connection = cast(PostgresTransaction, tx)._connection
-    return connection.execute(sql).fetchall()
+    return connection.execute(statement).fetchall()
 
 
 def new_then_known(tenant: Tenant, number: int) -> list[str]:
@@ -159,3 +160,26 @@ def test_several_queries_of_a_read_see_one_snapshot(tenant: Tenant) -> None:
 
     assert tenant.read(count_around_a_write) == (1, 1)
     assert tenant.read(lambda tx: tx.count(Tax)) == 2
+
+
+def random_page_cost(tenant: Tenant) -> tuple[Any, ...]:
+    read = tenant.read(lambda tx: rows_of(tx, "SHOW random_page_cost"))
+    written = tenant.write(lambda tx: rows_of(tx, "SHOW random_page_cost"))
+    assert read == written
+    return read[0]
+
+
+def test_plans_assume_that_the_disk_is_solid_state(tenant: Tenant) -> None:
+    assert random_page_cost(tenant) == ("1.1",)
+
+
+def test_the_cost_of_a_page_that_the_server_s_owner_chose_is_kept() -> None:
+    with temporary_database(server_url()) as url:
+        with psycopg.connect(url, autocommit=True) as connection:
+            name = connection.info.dbname
+            connection.execute(sql.SQL("ALTER DATABASE {} SET random_page_cost = 2").format(sql.Identifier(name)))
+        store = PostgresStore(url)
+        try:
+            assert random_page_cost(new_tenant(store)) == ("2",)
+        finally:
+            store.close()
