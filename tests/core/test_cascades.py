@@ -17,6 +17,8 @@ from usagebill.core.cascades import (
     added_fixed_charge,
     changed_charge,
     changed_fixed_charge,
+    copied_filters,
+    linked_filters,
     with_amount,
 )
 from usagebill.core.plans import AppliedPricingUnit, Charge, ChargeFilter, FixedCharge, Plan
@@ -188,8 +190,8 @@ US = priced("5", "us", id="us")
         ([], [EU], [EU_DEARER], {}),
         ([EU], [EU], [EU, US], {("eu",): "1", ("us",): "5"}),
         ([EU, priced("7", "us", id="mine")], [EU], [EU, US], {("eu",): "1", ("us",): "7"}),
-        ([EU], [EU], [EU, priced("5", "us", "mars")], {("eu",): "1", ("us",): "5"}),
-        ([EU], [EU], [EU, priced("5", "mars")], {("eu",): "1"}),
+        ([EU], [EU], [EU, priced("5", "us", "mars", id="more")], {("eu",): "1", ("us",): "5"}),
+        ([EU], [EU], [EU, priced("5", "mars", id="more")], {("eu",): "1"}),
     ],
     ids=[
         "still the plan's",
@@ -214,6 +216,46 @@ def test_filters_follow_one_by_one(
     )
     assert {item.values["region"]: item.properties["amount"] for item in changed.filters} == becomes
     assert len({item.id for item in changed.filters}) == len(changed.filters)
+
+
+def own(link: str | None, *regions: str) -> ChargeFilter:
+    return replace(priced("1", *regions, id=f"own-{link}-{regions}"), parent_id=link)
+
+
+@pytest.mark.parametrize(
+    ("copies", "originals", "links"),
+    [
+        ([own("a", "eu")], [priced("1", "us", id="a"), priced("1", "eu", id="b")], ["a"]),
+        ([own(None, "eu")], [priced("1", "us", id="a"), priced("1", "eu", id="b")], ["b"]),
+        ([own(None, "eu"), own("a", "eu")], [priced("1", "eu", id="a"), priced("2", "eu", id="b")], ["b", "a"]),
+        ([own(None, "eu"), own(None, "eu")], [priced("1", "eu", id="a"), priced("2", "eu", id="b")], ["a", "b"]),
+        ([own(None, "eu"), own(None, "eu")], [priced("1", "eu", id="a")], ["a", None]),
+        ([own("gone", "eu")], [priced("1", "eu", id="a")], ["a"]),
+        ([own("gone", "eu")], [priced("1", "us", id="a")], ["gone"]),
+        ([own(None, "asia")], [priced("1", "us", id="a")], [None]),
+    ],
+    ids=[
+        "a link stays",
+        "by values",
+        "not one that another has",
+        "in order",
+        "each once",
+        "removed and added anew",
+        "removed",
+        "its own",
+    ],
+)
+def test_a_filter_is_linked_to_the_one_that_it_copies(
+    copies: list[ChargeFilter], originals: list[ChargeFilter], links: list[str | None]
+) -> None:
+    assert [its.parent_id for its in linked_filters(copies, originals)] == links
+
+
+def test_copies_of_filters_sort_by_age_as_their_originals() -> None:
+    numbers = count(1)
+    older, newer = priced("1", "eu", id="a"), replace(priced("2", "eu", id="b"), created_at=NOW)
+    copies = copied_filters([newer, older], new_id=lambda: f"new-{next(numbers)}")
+    assert [(its.id, its.parent_id) for its in copies] == [("new-2", "b"), ("new-1", "a")]
 
 
 def test_an_added_charge_is_copied_with_filters_of_its_own_and_without_taxes() -> None:

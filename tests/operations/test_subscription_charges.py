@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.builders import add_draft, add_period
 from tests.json_asserts import accepted, missing, refused
-from tests.scenarios import REGION_AND_CLOUD, Scenario, charge_on, fixed_charge_on
+from tests.scenarios import REGION_AND_CLOUD, Scenario, charge_in_advance_on, charge_on, fixed_charge_on
 
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
@@ -222,6 +222,91 @@ def test_units_and_prices_of_fixed_charges_reach_only_untouched_ones(box: Scenar
     put(box, seats, "fixed_charge", units=14, properties={"amount": "8"}, cascade_updates=True)
     charge = box.get(FIXED_CHARGE)["fixed_charge"]
     assert (charge["units"], charge["properties"]) == (40, {"amount": "6"})
+
+
+def alike(box: Scenario) -> tuple[str, str]:
+    """The ids of the plan's filters of the charge `calls`: 2.00 for us and eu, 3.00 for eu and asia, until the metric
+    keeps eu alone. Both accept the same since, and the older one takes the events. An override changed only a name.
+    """
+    metric = box.metric("calls", "count_agg", filters=REGION_AND_CLOUD)
+    filters = [
+        {"values": {"region": ["us", "eu"]}, "properties": {"amount": "2"}, "invoice_display_name": "A"},
+        {"values": {"region": ["eu", "asia"]}, "properties": {"amount": "3"}, "invoice_display_name": "B"},
+    ]
+    box.post("/plans/basic/charges", charge={**charge_on(metric, amount="1", filters=filters), "code": "calls"})
+    put(box, "/subscriptions/sub1/charges/calls", "charge", invoice_display_name="Mine")
+    put(box, "/billable_metrics/calls", "billable_metric", filters=[{"key": "region", "values": ["eu"]}])
+    older, newer = box.get("/plans/basic/charges/calls")["charge"]["filters"]
+    assert (older["values"], newer["values"]) == ({"region": ["eu"]}, {"region": ["eu"]})
+    return older["svc_id"], newer["svc_id"]
+
+
+def own_amounts(box: Scenario) -> dict[str, str]:
+    return amounts(box.get("/subscriptions/sub1/charges/calls")["charge"]["filters"])
+
+
+def test_a_changed_filter_of_the_plan_reaches_its_own_copy_though_another_accepts_the_same(box: Scenario) -> None:
+    _, newer = alike(box)
+    path = f"/plans/basic/charges/calls/filters/{newer}"
+    accepted(put(box, path, "filter", properties={"amount": "7"}, cascade_updates=True), "filter")
+    assert own_amounts(box) == {"A": "2", "B": "7"}
+    box.event("calls", "sub1", region="eu")
+    usage = box.usage(external_id="sub1")
+    assert usage["amount_cents"] == 200
+
+
+@pytest.mark.parametrize(("place", "left"), [(0, {"B": "3"}), (1, {"A": "2"})])
+def test_a_removed_filter_of_the_plan_takes_its_own_copy_along(box: Scenario, place: int, left: dict[str, str]) -> None:
+    box.ask("DELETE", f"/plans/basic/charges/calls/filters/{alike(box)[place]}", {"filter": {"cascade_updates": True}})
+    assert own_amounts(box) == left
+
+
+def test_a_filter_is_changed_for_the_subscription_though_another_accepts_the_same(box: Scenario) -> None:
+    alike(box)
+    path = "/subscriptions/sub1/charges/calls/filters"
+    _, newer = (charge_filter["svc_id"] for charge_filter in box.get(path)["filters"])
+    accepted(put(box, f"{path}/{newer}", "filter", properties={"amount": "8"}), "filter")
+    assert own_amounts(box) == {"A": "2", "B": "8"}
+    box.delete(f"{path}/{newer}")
+    assert own_amounts(box) == {"A": "2"}
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_first_change_of_a_filter_for_a_subscription_is_of_the_one_named(box: Scenario, place: int) -> None:
+    filters = alike(box)
+    box.subscribe(external_id="sub2")
+    path = "/subscriptions/sub2/charges/calls"
+    accepted(put(box, f"{path}/filters/{filters[place]}", "filter", properties={"amount": "8"}), "filter")
+    expected = {"A": "2", "B": "3"} | {"AB"[place]: "8"}
+    assert amounts(box.get(path)["charge"]["filters"]) == expected
+
+
+def test_of_filters_that_accept_the_same_the_same_one_takes_the_events_on_an_override(box: Scenario) -> None:
+    older, _ = alike(box)
+    # Changed last, it is listed last.
+    put(box, f"/plans/basic/charges/calls/filters/{older}", "filter", properties={"amount": "2.5"})
+    for external_id in ("sub2", "sub3"):
+        box.subscribe(external_id=external_id)
+    put(box, "/subscriptions/sub3/charges/calls", "charge", invoice_display_name="Mine")
+    for external_id in ("sub2", "sub3"):
+        box.event("calls", external_id, region="eu")
+        assert box.usage(external_id=external_id)["amount_cents"] == 250
+
+
+def test_what_was_paid_in_advance_is_known_to_the_copy_of_its_filter(box: Scenario) -> None:
+    filters = [
+        {"values": {"region": ["us", "eu"]}, "properties": {"amount": "2"}},
+        {"values": {"region": ["eu", "asia"]}, "properties": {"amount": "3"}},
+    ]
+    charge = charge_in_advance_on(box.metric("gb", filters=REGION_AND_CLOUD), amount="1", filters=filters)
+    box.post("/plans/basic/charges", charge={**charge, "code": "gb"})
+    for region, value in (("us", 10), ("us", -4), ("asia", 5)):
+        box.event("gb", "sub1", region=region, value=value)
+    # Now both filters accept eu alone, and the older one takes its events: ten are paid, and 10 - 4 + 3 are in use.
+    put(box, "/billable_metrics/gb", "billable_metric", filters=[{"key": "region", "values": ["eu"]}])
+    put(box, "/subscriptions/sub1/charges/gb", "charge", invoice_display_name="Mine")
+    box.event("gb", "sub1", region="eu", value=3)
+    assert sorted(fee["amount_cents"] for fee in box.usage_fees()) == [0, 0, 5 * 300, 10 * 200]
 
 
 def test_a_cascaded_amount_reaches_overrides_that_have_the_old_one(box: Scenario) -> None:

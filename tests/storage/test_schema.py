@@ -365,6 +365,7 @@ TABLES_OF_VERSIONS = {
     44: "d4815ad4b0e8cecb",
     45: "731286b5dd470c88",
     46: "a8d929f82b082b2c",
+    47: "a8d929f82b082b2c",
 }
 
 

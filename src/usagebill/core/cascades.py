@@ -1,15 +1,17 @@
 """Cascades: how a change of a plan reaches its overrides, if the caller asks for it.
 
-An override keeps its own values; it follows the plan only in values that still equal the plan's previous ones.
+Every copy knows its original by id: charges, fixed charges and filters. An override keeps its own values; it follows
+the plan only in values that still equal the plan's previous ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from usagebill.core.filters import identity, trimmed_values
+from usagebill.core.filters import age, identity, trimmed_values
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan, same_prices
 
 __all__ = [
@@ -18,6 +20,8 @@ __all__ = [
     "added_fixed_charge",
     "changed_charge",
     "changed_fixed_charge",
+    "copied_filters",
+    "linked_filters",
     "with_amount",
 ]
 
@@ -50,7 +54,9 @@ def with_amount(override: Plan, *, before: int, after: int, now: datetime) -> Pl
 
 def added_charge(charge: Charge, override: Plan, *, new_id: NewId, now: datetime) -> Charge:
     """The override's copy of a charge added to the plan; taxes are not copied."""
-    filters = tuple(_copied(charge_filter, new_id, now) for charge_filter in charge.filters)
+    filters = tuple(
+        replace(copied, created_at=now, updated_at=now) for copied in copied_filters(charge.filters, new_id=new_id)
+    )
     return replace(charge, id=new_id(), plan_id=override.id, parent_id=charge.id, filters=filters, tax_ids=())
 
 
@@ -110,10 +116,6 @@ def changed_fixed_charge(copy: FixedCharge, before: FixedCharge, after: FixedCha
     )
 
 
-def _copied(charge_filter: ChargeFilter, new_id: NewId, now: datetime) -> ChargeFilter:
-    return replace(charge_filter, id=new_id(), created_at=now, updated_at=now)
-
-
 def _with_groupings(
     properties: Mapping[str, object], parents: Mapping[str, object], names: Iterable[str]
 ) -> Mapping[str, object]:
@@ -122,12 +124,38 @@ def _with_groupings(
     return {**kept, **{name: parents[name] for name in names if name in parents}}
 
 
-def _by_values(filters: Iterable[ChargeFilter]) -> dict[Hashable, ChargeFilter]:
-    """The filters by their values; the first of equal ones."""
-    by_values: dict[Hashable, ChargeFilter] = {}
+def copied_filters(filters: Iterable[ChargeFilter], *, new_id: NewId) -> tuple[ChargeFilter, ...]:
+    """Copies of a plan's filters for an override, in their order, each linked to its original.
+
+    Ids sort as those of the originals do: of two filters that accept the same, the same one takes the events.
+    """
+    originals = tuple(filters)
+    ids = {charge_filter.id: new_id() for charge_filter in sorted(originals, key=age)}
+    return tuple(replace(original, id=ids[original.id], parent_id=original.id) for original in originals)
+
+
+def linked_filters(own: Iterable[ChargeFilter], originals: Sequence[ChargeFilter]) -> tuple[ChargeFilter, ...]:
+    """An override's filters, each linked to the one of the plan's filters that it copies.
+
+    A link stays, whatever the values have become, while the plan has that filter. A filter without one takes the
+    first of the plan's filters with the same values that no other is linked to; without such it is the override's own.
+    """
+    filters = tuple(own)
+    known = {original.id for original in originals}
+    taken = {charge_filter.parent_id for charge_filter in filters}
+    free: dict[Hashable, deque[str]] = {}
+    for original in originals:
+        if original.id not in taken:
+            free.setdefault(identity(original.values), deque()).append(original.id)
+    linked = []
     for charge_filter in filters:
-        by_values.setdefault(identity(charge_filter.values), charge_filter)
-    return by_values
+        if charge_filter.parent_id not in known:
+            alike = free.get(identity(charge_filter.values))
+            if alike:
+                linked.append(replace(charge_filter, parent_id=alike.popleft()))
+                continue
+        linked.append(charge_filter)
+    return tuple(linked)
 
 
 def _changed_filters(
@@ -141,30 +169,21 @@ def _changed_filters(
     """The filters of an override's charge after those of the plan's charge changed from `before` to `after`."""
     if before.filters == after.filters:
         return copy.filters
-    olds, news = _by_values(before.filters), _by_values(after.filters)
-    removed = olds.keys() - news.keys()
-    filters = {
-        charge_filter.id: charge_filter
-        for charge_filter in copy.filters
-        if identity(charge_filter.values) not in removed
-    }
-    owns = _by_values(filters.values())
+    olds = {charge_filter.id: charge_filter for charge_filter in before.filters}
+    removed = olds.keys() - {charge_filter.id for charge_filter in after.filters}
+    kept = [its for its in linked_filters(copy.filters, before.filters) if its.parent_id not in removed]
+    filters = {its.id: its for its in linked_filters(kept, after.filters)}
+    copies = {its.parent_id: its for its in filters.values()}
     for new in after.filters:
-        old = olds.get(identity(new.values))
-        if old is not None and old.properties == new.properties:
-            continue
-        own_filter = owns.get(identity(new.values))
-        if own_filter is not None and old is not None:
+        old, own_filter = olds.get(new.id), copies.get(new.id)
+        if old is not None and own_filter is not None and old.properties != new.properties:
             prices = new.properties if same_prices(own_filter.properties, old.properties) else own_filter.properties
             prices = _with_groupings(prices, new.properties, _FILTER_GROUPINGS)
             if prices != own_filter.properties:
-                filters[own_filter.id] = owns[identity(new.values)] = replace(
-                    own_filter, properties=prices, updated_at=now
-                )
-        elif own_filter is None and old is None:
+                filters[own_filter.id] = replace(own_filter, properties=prices, updated_at=now)
+        elif old is None and own_filter is None:
             values = trimmed_values(new.values, declared)
             if values is not None:
-                copied = replace(_copied(new, new_id, now), values=values)
-                filters[copied.id] = copied
-                owns.setdefault(identity(values), copied)
+                (copied,) = copied_filters([new], new_id=new_id)
+                filters[copied.id] = replace(copied, values=values, created_at=now, updated_at=now)
     return tuple(filters.values())

@@ -23,6 +23,7 @@ __all__ = [
     "FilterIndex",
     "Matches",
     "accepts",
+    "age",
     "buckets",
     "default_bucket",
     "display_name",
@@ -136,10 +137,10 @@ class FilterIndex:
     def definition(self) -> str:
         """JSON of all that decides on positions: the values that each filter accepts, and which of two is older."""
         if self._definition is None:
-            ages = {age: rank for rank, age in enumerate(sorted({_age(its) for its in self._filters}))}
+            ranks = {its: rank for rank, its in enumerate(sorted({age(its) for its in self._filters}))}
             self._definition = json.dumps(
                 [
-                    [ages[_age(its)], {key: values.values for key, values in accepted.items()}]
+                    [ranks[age(its)], {key: values.values for key, values in accepted.items()}]
                     for its, accepted in zip(self._filters, self._accepted, strict=True)
                 ],
                 separators=(",", ":"),
@@ -251,7 +252,7 @@ class FilterIndex:
         """Whether events that match both filters go to the second one."""
         if position == to:
             return False
-        older = _age(self._filters[to]) < _age(self._filters[position])
+        older = age(self._filters[to]) < age(self._filters[position])
         return _takes_from(self._accepted[to], self._accepted[position], older=older)
 
 
@@ -371,7 +372,8 @@ def _expanded(values: Matches, declared: Mapping[str, Sequence[str]]) -> dict[st
     }
 
 
-def _age(charge_filter: Filter) -> tuple[datetime, str]:
+def age(charge_filter: Filter) -> tuple[datetime, str]:
+    """Sorts filters by age, oldest first: of two that accept the same, the older one takes the events."""
     return (charge_filter.created_at, charge_filter.id)
 
 

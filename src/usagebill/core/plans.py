@@ -106,7 +106,10 @@ class AppliedPricingUnit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargeFilter:
-    """An alternative price for the events whose properties match `values` (key -> accepted values)."""
+    """An alternative price for the events whose properties match `values` (key -> accepted values).
+
+    `parent_id` is the plan's filter that this one copies, on charges of overrides.
+    """
 
     id: str
     values: Mapping[str, tuple[str, ...]]
@@ -114,6 +117,7 @@ class ChargeFilter:
     created_at: datetime
     updated_at: datetime
     invoice_display_name: str | None = None
+    parent_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

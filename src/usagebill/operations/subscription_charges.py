@@ -18,7 +18,13 @@ from usagebill.operations import draft_invoices
 from usagebill.operations.backlog import after_backlog, of_subscription
 from usagebill.operations.plans.charge_endpoints import page_of_filters, pick_filter
 from usagebill.operations.plans.charges import overridden_charge
-from usagebill.operations.plans.filters import changed_filter, check_filters, check_number_of_filters, new_filter
+from usagebill.operations.plans.filters import (
+    changed_filter,
+    check_filters,
+    check_number_of_filters,
+    new_filter,
+    with_links,
+)
 from usagebill.operations.plans.inputs import ChargeFilterInput, ChargeInput, FixedChargeInput, PlanOverridesInput
 from usagebill.operations.plans.overrides import apply_overrides, override
 from usagebill.operations.plans.records import changed_plans
@@ -91,9 +97,10 @@ def _own_charge(work: Work, subscription: Subscription, code: str) -> Charge:
 
 def _written(work: Work, charge: Charge) -> Charge:
     """Store the charge of an override, and flag the drafts that bill its subscription."""
-    work.tx.replace(charge)
-    changed_plans(work, [charge.plan_id])
-    return charge
+    linked = with_links(work, charge)
+    work.tx.replace(linked)
+    changed_plans(work, [linked.plan_id])
+    return linked
 
 
 def list_charges(reader: Reader, external_id: str, options: WhichSubscription, paging: Paging) -> Page[Charge]:
@@ -159,17 +166,12 @@ def _changed_filters(
     charge = _of_code(plan_definition(work, subscription.plan_id).charges, charge_code, "charge")
     named = pick_filter(charge, filter_id)
     own_charge = _own_charge(work, subscription, charge_code)
-    known = next(
-        (charge_filter for charge_filter in own_charge.filters if same_values(charge_filter.values, named.values)), None
-    )
-    others = tuple(
-        charge_filter for charge_filter in own_charge.filters if known is None or charge_filter.id != known.id
-    )
-    before = known or replace(named, id=work.new_id(), created_at=work.now)
+    before = next(its for its in own_charge.filters if named.id in (its.id, its.parent_id))
+    others = tuple(its for its in own_charge.filters if its.id != before.id)
     after = change(own_charge, before)
     if after is not None:
         check_filters(own_charge, metric_of(work, own_charge), [after])
-    filters = others if after is None else own_charge.filters if after == known else (*others, after)
+    filters = others if after is None else own_charge.filters if after == before else (*others, after)
     return _written(work, replace(own_charge, filters=filters, updated_at=work.now)), after or before
 
 

@@ -81,12 +81,7 @@ class Ledger:
         filters = [self.charge_filter.id] if self.charge_filter else []
         if self.charge.parent_id is not None:
             charges.append(self.charge.parent_id)
-            parent = self.reader.tx.get(Charge, self.charge.parent_id, deleted=True) if self.charge_filter else None
-            filters += [
-                charge_filter.id
-                for charge_filter in (parent.filters if parent else ())
-                if charge_filter.values == self._values
-            ]
+            filters += [self.charge_filter.parent_id] if self.charge_filter and self.charge_filter.parent_id else []
         return (
             eq("subscription_id", self.subscription_id),
             within("charge_id", charges),
@@ -94,10 +89,6 @@ class Ledger:
             at_least("timestamp", self.window.start.replace(microsecond=0)),
             at_most("timestamp", self.window.end),
         )
-
-    @property
-    def _values(self) -> object:
-        return self.charge_filter.values if self.charge_filter else None
 
 
 def _place(entry: LedgerEntry) -> tuple[datetime, datetime, str]:

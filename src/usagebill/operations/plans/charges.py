@@ -15,7 +15,7 @@ from usagebill.core.pricing.charges import ChargeTerms, charge_errors, pricing_u
 from usagebill.core.pricing_units import PricingUnit
 from usagebill.inputs import is_given, value_or
 from usagebill.operations import taxes
-from usagebill.operations.plans.filters import merged_filters
+from usagebill.operations.plans.filters import merged_filters, with_links
 from usagebill.operations.plans.inputs import AppliedPricingUnitInput, ChargeInput
 from usagebill.operations.plans.records import code_errors, refuse
 from usagebill.storage.conditions import eq
@@ -168,4 +168,4 @@ def overridden_charge(reader: Reader, charge: Charge, metric: BillableMetric, re
         properties = value_or(request.properties, {})
         changed = replace(changed, properties=_properties(charge.charge_model, properties))
     _check(reader, changed, metric)
-    return _with_lists(reader, replace(changed, updated_at=reader.now), metric, request)
+    return with_links(reader, _with_lists(reader, replace(changed, updated_at=reader.now), metric, request))

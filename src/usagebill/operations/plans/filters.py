@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from usagebill.core.billable_metrics import BillableMetric, declared_values
+from usagebill.core.cascades import linked_filters
 from usagebill.core.errors import Invalid, placed
 from usagebill.core.filters import identity, values_errors, values_reason
 from usagebill.core.limits import MOST_FILTER_VALUES, MOST_FILTERS
@@ -17,7 +18,15 @@ from usagebill.operations.plans.inputs import ChargeFilterInput
 from usagebill.operations.plans.records import refuse
 from usagebill.work import Reader
 
-__all__ = ["changed_filter", "check_filters", "check_number_of_filters", "merged_filters", "new_filter", "sent_values"]
+__all__ = [
+    "changed_filter",
+    "check_filters",
+    "check_number_of_filters",
+    "merged_filters",
+    "new_filter",
+    "sent_values",
+    "with_links",
+]
 
 
 def sent_values(request: ChargeFilterInput) -> dict[str, tuple[str, ...]]:
@@ -83,6 +92,12 @@ def changed_filter(
     return changed if changed == charge_filter else replace(changed, updated_at=reader.now)
 
 
+def with_links(reader: Reader, charge: Charge) -> Charge:
+    """The charge with its filters linked to those that they copy, if it is an override's."""
+    original = reader.tx.get(Charge, charge.parent_id) if charge.parent_id else None
+    return charge if original is None else replace(charge, filters=linked_filters(charge.filters, original.filters))
+
+
 def merged_filters(
     reader: Reader, charge: Charge, metric: BillableMetric, sent: Iterable[ChargeFilterInput]
 ) -> tuple[ChargeFilter, ...]:
@@ -104,7 +119,7 @@ def merged_filters(
         alike = unmatched.get(identity(fresh.values))
         if alike:
             existing = alike.popleft()
-            fresh = replace(fresh, id=existing.id, created_at=existing.created_at)
+            fresh = replace(fresh, id=existing.id, created_at=existing.created_at, parent_id=existing.parent_id)
         merged.append(fresh)
     check_number_of_filters(merged)
     for position, charge_filter in enumerate(merged):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TypeVar
 
+from usagebill.core.cascades import copied_filters
 from usagebill.core.errors import Forbidden, NotFound
 from usagebill.core.plans import Charge, FixedCharge, Plan, plan_errors
 from usagebill.core.subscriptions import Subscription
@@ -197,7 +198,7 @@ def _copied_charge(reader: Reader, child: Plan, charge: Charge, item: ChargeInpu
         id=reader.new_id(),
         plan_id=child.id,
         parent_id=charge.id,
-        filters=tuple(replace(charge_filter, id=reader.new_id()) for charge_filter in charge.filters),
+        filters=copied_filters(charge.filters, new_id=reader.new_id),
         tax_ids=(),
         created_at=reader.now,
         updated_at=reader.now,

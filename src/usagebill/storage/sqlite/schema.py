@@ -26,6 +26,7 @@ from usagebill.storage.sqlite.events.filter_values import FILTER_VALUE_TABLES, F
 from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.sqlite.events.ranges import mark_all
 from usagebill.storage.sqlite.events.states import STATE_TABLES, STATE_TRIGGERS
+from usagebill.storage.sqlite.filter_links import add_filter_links
 from usagebill.storage.sqlite.items import add_items_sql, item_definitions
 from usagebill.storage.sqlite.rows import codec_of
 from usagebill.storage.sqlite.text_index import add_texts_sql, hidden_index_sql, text_definitions
@@ -47,7 +48,7 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 46
+VERSION = 47
 # Before this version decimals were stored in another form.
 _OLDEST_READ = 2
 
@@ -159,7 +160,7 @@ def _count_values(connection: sqlite3.Connection) -> None:
     connection.execute("DROP TABLE IF EXISTS api_logs_counts")
 
 
-# version -> the migration of tables other than those of records, for files older than that version.
+# version -> the migration of what no list is made of, for files older than that version.
 _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     18: _mark_in_advance,
     32: _add_uncounted,
@@ -169,6 +170,7 @@ _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     43: _weigh_and_price,
     44: _count_values,
     46: add_missing_sets,
+    47: add_filter_links,
 }
 # version -> the migration of rows, for files older than that version, once their tables have all columns.
 STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
