@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.json_asserts import accepted, missing, refused
 from tests.scenarios import Scenario
+
+from usagebill.core.coupons import AppliedCoupon
+from usagebill.work import Work
 
 pytestmark = [pytest.mark.now("2024-03-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
 
@@ -234,8 +238,15 @@ def test_a_coupon_is_used_bit_by_bit_over_several_invoices(box: Scenario) -> Non
 
 
 def test_a_coupon_of_another_currency_waits(box: Scenario) -> None:
-    create(box, amount_currency="USD", frequency="recurring", frequency_duration=1)
+    create(box, frequency="recurring", frequency_duration=1)
     applied(box)
+
+    def to_dollars(work: Work) -> None:
+        (coupon,) = work.tx.find(AppliedCoupon)
+        work.tx.replace(replace(coupon, amount_currency="USD"))
+
+    # Customers had coupons of several currencies when earlier versions wrote their files.
+    box.billing.writing(to_dollars)
     box.plan(amount_cents=10_000, pay_in_advance=True)
     box.subscribe()
     assert box.invoices()[0]["coupons_amount_cents"] == 0

@@ -99,7 +99,6 @@ def change_everything(box: Scenario) -> None:
         legal_name="Other GmbH",
         country="DE",
         address_line1="Weg 1",
-        currency="USD",
         timezone="Asia/Tokyo",
         net_payment_term=44,
         metadata=[{"key": "floor", "value": "1", "display_in_invoice": True}],

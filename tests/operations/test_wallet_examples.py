@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.money import gross
 from tests.scenarios import Scenario, charge_on, fee_of, fixed_charge_on
+
+from usagebill.core.wallets import Wallet
+from usagebill.storage.conditions import eq
+from usagebill.work import Work
 
 pytestmark = [pytest.mark.now("2024-03-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
 
@@ -267,7 +272,14 @@ def test_a_wallet_of_another_billing_entity_pays_and_one_of_another_currency_doe
     box.customer(billing_entity_code="eu")
     priced(box, "gb")
     wallet(box, "of-us", "3", 2, billing_entity_code="us")
-    wallet(box, "dollars", "9", 1, currency="USD")
+    wallet(box, "dollars", "9", 1)
+
+    def to_dollars(work: Work) -> None:
+        (wallet,) = work.tx.find(Wallet, eq("code", "dollars"))
+        work.tx.replace(replace(wallet, currency="USD"))
+
+    # Customers had wallets in several currencies when earlier versions wrote their files.
+    box.billing.writing(to_dollars)
     box.event("gb", value=5)
     box.travel_to("2024-04-01T01:00:00Z")
     (invoice,) = box.invoices()

@@ -42,8 +42,9 @@ def test_a_wallet_needs_a_currency_and_gives_it_to_its_customer(box: Scenario) -
     assert box.get("/customers/new")["customer"]["currency"] is None
     created(box, external_customer_id="new", currency="USD")
     assert box.get("/customers/new")["customer"]["currency"] == "USD"
-    # A customer of one currency may have wallets in others.
-    assert created(box, external_customer_id="new", currency="EUR")["currency"] == "EUR"
+    assert refused(create(box, external_customer_id="new", currency="EUR")) == {
+        "currency": ["currencies_does_not_match"]
+    }
 
 
 def test_a_wallet_of_an_unknown_billing_entity_is_not_made(box: Scenario) -> None:

@@ -210,7 +210,7 @@ CODES: Mapping[str, Refusal] = {
     ),
     "invalid_payment_method": Refusal("is not a payment method of this customer", "send one of the customer's"),
     "value_is_not_editable": Refusal("cannot be changed any more", "leave it out"),
-    "currency_not_editable": Refusal("cannot be changed once something was billed", "leave it out"),
+    "currency_not_editable": Refusal("cannot be changed while the customer has something in it", "leave it out"),
     # Events
     "no_events": Refusal("has no events", "send at least one"),
     "too_many_events": Refusal("has more events than one request may bring", "send them in several batches"),

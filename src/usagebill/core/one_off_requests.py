@@ -16,7 +16,16 @@ from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ONE, multiply, round_cents, round_to
 
-__all__ = ["OneOffLine", "check_amounts", "check_fees", "check_units", "line_period", "one_off_fee", "one_off_problems"]
+__all__ = [
+    "OneOffLine",
+    "check_amounts",
+    "check_fees",
+    "check_line_currency",
+    "check_units",
+    "line_period",
+    "one_off_fee",
+    "one_off_problems",
+]
 
 _LONGEST_ORDER_NUMBER = 255
 
@@ -53,6 +62,18 @@ def check_units(units: Decimal) -> None:
     """Raises `Invalid` for units that no line can have."""
     if not limits.LINE_UNITS.holds(units):
         raise Invalid(units="value_is_out_of_range")
+
+
+def check_line_currency(line: OneOffLine, currency: str) -> None:
+    """Raises `Invalid` for a line without a price of its own whose add-on is priced in another currency than the
+    invoice's.
+    """
+    priced_in = line.add_on.amount_currency
+    if line.unit_amount_cents is None and priced_in != currency:
+        reason = (
+            f"add-on {line.add_on.code!r} is in {priced_in}, and the invoice in {currency}; send a unit_amount_cents"
+        )
+        raise Invalid(currency="currencies_does_not_match", reasons={"currency": reason})
 
 
 def line_period(

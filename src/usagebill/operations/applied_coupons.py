@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from usagebill.core.invoices.records import CreditType, Invoice
 from usagebill.core.plans import Charge
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
 from usagebill.operations.coupons import terminate_applied
+from usagebill.operations.customer_currency import bill_in
 from usagebill.queries.coupons import coupon_credits
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.storage.conditions import Condition, asc, desc, eq, missing, related, within
@@ -56,8 +56,9 @@ class AppliedCouponFilters:
 def apply(work: Work, request: AppliedCouponInput) -> AppliedCoupon:
     """Attach a coupon to a customer.
 
-    A fixed amount gives its currency to a customer without one. Raises `NotFound` for the customer or an active coupon
-    of this code, `NotAllowed` if the customer has a coupon with the same targets, and `Invalid`.
+    A fixed amount has to be in the customer's currency, and gives its own to a customer without one. Raises `NotFound`
+    for the customer or an active coupon of this code, `NotAllowed` if the customer has a coupon with the same targets,
+    and `Invalid`.
     """
     customer = customer_by_external_id(work, request.external_customer_id or "")
     coupon = work.tx.first(Coupon, eq("code", request.coupon_code or ""), eq("status", CouponStatus.ACTIVE))
@@ -82,9 +83,9 @@ def apply(work: Work, request: AppliedCouponInput) -> AppliedCoupon:
     problems = applied_coupon_problems(applied)
     if problems:
         raise Invalid(problems)
+    if applied.amount_currency is not None:
+        bill_in(work, customer, applied.amount_currency)
     work.tx.insert(applied)
-    if applied.amount_currency is not None and customer.currency is None:
-        work.tx.replace(replace(customer, currency=applied.amount_currency, updated_at=work.now))
     return applied
 
 

@@ -44,6 +44,7 @@ from usagebill.json_text import JsonObject
 from usagebill.operations import coupons, customers
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.coupons import CouponInput
+from usagebill.operations.customer_currency import bill_in
 from usagebill.operations.customers import CustomerInput
 from usagebill.operations.invoices.provider_taxes import previewed
 from usagebill.operations.invoices.subscription import bill, compute, finalize
@@ -151,7 +152,10 @@ def _coupons(work: Work, customer: Customer, sent: object) -> None:
                 "expiration": CouponExpiration.NO_EXPIRATION,
             }
             coupon = coupons.create(work, read(CouponInput, described))
-        work.tx.insert(applied_to(coupon, customer.id, id=work.new_id(), now=work.now))
+        applied = applied_to(coupon, customer.id, id=work.new_id(), now=work.now)
+        if applied.amount_currency is not None:
+            customer = bill_in(work, customer, applied.amount_currency)
+        work.tx.insert(applied)
 
 
 def _external_ids(request: PreviewInput) -> tuple[str, ...]:

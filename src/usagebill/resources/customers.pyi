@@ -56,8 +56,9 @@ class AppliedCoupons(Resource):
     ) -> AppliedCoupon:
         """Attach a coupon to a customer.
 
-        A fixed amount gives its currency to a customer without one. Raises `NotFound` for the customer or an active coupon
-        of this code, `NotAllowed` if the customer has a coupon with the same targets, and `Invalid`.
+        A fixed amount has to be in the customer's currency, and gives its own to a customer without one. Raises `NotFound`
+        for the customer or an active coupon of this code, `NotAllowed` if the customer has a coupon with the same targets,
+        and `Invalid`.
 
         external_customer_id: The customer, by your own id. Required.
         coupon_code: The coupon, by code. Required.
@@ -555,7 +556,8 @@ class Subscriptions(Resource):
         For an external id without a live subscription of the customer, this creates one: active at once if it starts today
         or started in the past, pending if it starts later. On the same plan, the existing one is returned unchanged. On
         another plan it is an upgrade, effective at once, if that plan costs at least as much a year, else a downgrade at
-        the end of the current interval. An unknown customer is created.
+        the end of the current interval. An unknown customer is created; one without a currency gets the plan's, and a plan
+        in another currency than the customer's is refused.
 
         With an `authorization`, Stripe has to authorize that amount first; it is neither captured nor held afterwards. No
         subscription is created if Stripe refuses (`AuthorizationRefused`), if Stripe does not collect from the customer

@@ -593,7 +593,8 @@ class Invoices(Resource):
     ) -> Invoice:
         """Invoice add-ons now, without coupons, credit notes or prepaid credits.
 
-        Raises `NotFound` for the customer, the fees, an add-on or the billing entity, and `Invalid`.
+        The invoice is in the customer's currency, and an add-on is priced in its own unless a price is sent. Raises
+        `NotFound` for the customer, the fees, an add-on or the billing entity, and `Invalid`.
 
         external_customer_id: The customer, by your own id. Required.
         fees: The lines of the invoice. Required.

@@ -157,7 +157,8 @@ def test_a_period_needs_both_ends_in_order(box: Scenario, bounds: dict[str, Any]
 def test_an_unknown_currency_is_refused_and_a_first_one_kept(box: Scenario) -> None:
     assert refused(request_invoice(box, {"add_on_code": "setup"}, currency="XXX")) == {"currency": ["value_is_invalid"]}
     box.customer("new", currency=None)
-    assert made(box, {"add_on_code": "setup"}, external_customer_id="new", currency="USD")["currency"] == "USD"
+    priced = {"add_on_code": "setup", "unit_amount_cents": 100}
+    assert made(box, priced, external_customer_id="new", currency="USD")["currency"] == "USD"
     assert box.get("/customers/new")["customer"]["currency"] == "USD"
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
 from tests.money import share
 from tests.scenarios import Scenario, windows
+
+from usagebill.core.subscriptions import Subscription
+from usagebill.storage.conditions import eq
+from usagebill.work import Work
 
 
 def put(box: Scenario, status: int = 200, query: str = "", **fields: object) -> dict[str, object]:
@@ -116,24 +121,25 @@ def test_lists_show_active_subscriptions_unless_asked_otherwise() -> None:
     with Scenario(now="2024-01-17T10:00:00Z") as box:
         box.plan(amount_cents=10_000)
         box.plan(code="usd", amount_cents=10_000, amount_currency="USD")
-        for id, plan in (("a", "basic"), ("b", "usd"), ("c", "basic")):
-            box.subscribe(plan, external_id=id)
+        for id in ("a", "c", "e"):
+            box.subscribe(external_id=id)
+        box.subscribe("usd", external_id="b", customer="dollars")
         box.subscribe(customer="other", external_id="d")
         box.delete("/subscriptions/c")
 
         def listed(query: str, path: str = "/subscriptions") -> list[str]:
             return sorted(subscription["external_id"] for subscription in box.get(f"{path}?{query}")["subscriptions"])
 
-        assert listed("") == ["a", "b", "d"]
+        assert listed("") == ["a", "b", "d", "e"]
         assert listed("status[]=terminated") == ["c"]
-        assert listed("status[]=active&status[]=terminated") == ["a", "b", "c", "d"]
-        assert listed("status[]=active&status[]=bogus") == ["a", "b", "c", "d"]
+        assert listed("status[]=active&status[]=terminated") == ["a", "b", "c", "d", "e"]
+        assert listed("status[]=active&status[]=bogus") == ["a", "b", "c", "d", "e"]
         assert listed("currency=usd") == ["b"]
-        assert listed("plan_code=basic") == ["a", "d"]
+        assert listed("plan_code=basic") == ["a", "d", "e"]
         assert listed("external_customer_id=nobody") == []
         assert listed("overridden=true") == []
-        assert listed("", "/customers/acme/subscriptions") == ["a", "b"]
-        assert listed("billing_entity_codes[]=default") == ["a", "b", "d"]
+        assert listed("", "/customers/acme/subscriptions") == ["a", "e"]
+        assert listed("billing_entity_codes[]=default") == ["a", "b", "d", "e"]
         box.get("/subscriptions?billing_entity_codes[]=none", status=404)
         box.get("/customers/nobody/subscriptions", status=404)
 
@@ -144,7 +150,15 @@ def test_subscriptions_of_one_customer_share_an_invoice_of_one_currency() -> Non
         box.plan(code="usd", amount_cents=10_000, amount_currency="USD")
         box.subscribe(external_id="a")
         box.subscribe(external_id="b")
-        box.subscribe("usd", external_id="c")
+        box.subscribe(external_id="c")
+        # Customers had plans in several currencies when earlier versions wrote their files.
+        usd = box.billing.plans.get("usd")
+
+        def to_dollars(work: Work) -> None:
+            (subscription,) = work.tx.find(Subscription, eq("external_id", "c"))
+            work.tx.replace(replace(subscription, plan_id=usd.id))
+
+        box.billing.writing(to_dollars)
         box.subscribe(external_id="d", consolidate_invoice=False)
         box.subscribe(external_id="e", purchase_order_number="po")
         box.travel_to("2024-02-01T00:10:00Z")

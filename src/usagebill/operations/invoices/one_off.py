@@ -25,6 +25,7 @@ from usagebill.core.one_off_requests import (
     OneOffLine,
     check_amounts,
     check_fees,
+    check_line_currency,
     check_units,
     line_period,
     one_off_fee,
@@ -34,6 +35,7 @@ from usagebill.core.payment_methods import chosen_method
 from usagebill.core.taxes import Tax, taxed_fee
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
 from usagebill.operations import invoice_custom_sections
+from usagebill.operations.customer_currency import bill_in
 from usagebill.operations.invoices.record import record
 from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.queries.payment_providers import names_method
@@ -86,7 +88,8 @@ class _Line:
 def create(work: Work, request: OneOffInput) -> Invoice:
     """Invoice add-ons now, without coupons, credit notes or prepaid credits.
 
-    Raises `NotFound` for the customer, the fees, an add-on or the billing entity, and `Invalid`.
+    The invoice is in the customer's currency, and an add-on is priced in its own unless a price is sent. Raises
+    `NotFound` for the customer, the fees, an add-on or the billing entity, and `Invalid`.
     """
     customer = customer_by_external_id(work, request.external_customer_id or "")
     if not request.fees:
@@ -100,9 +103,10 @@ def create(work: Work, request: OneOffInput) -> Invoice:
     problems = one_off_problems(currency, order_number, knows_method=knows_method)
     if problems:
         raise Invalid(problems)
-    if customer.currency is None:
-        customer = replace(customer, currency=currency, updated_at=work.now)
-        work.tx.replace(customer)
+    customer = bill_in(work, customer, currency)
+    for position, line in enumerate(lines):
+        with placed(f"fees[{position}]"):
+            check_line_currency(line.line, currency)
     settings = dating_settings(customer, customer_entity)
     zone = timezone(customer, customer_entity)
     kind = KINDS[Trigger.ONE_OFF]

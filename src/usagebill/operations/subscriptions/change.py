@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.contracts import Contract
 from usagebill.core.days import local_date
+from usagebill.core.errors import Invalid
 from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.periods import Interval, Succession, day_start
@@ -43,6 +44,9 @@ def change_plan(
     """Change the plan of an active subscription. Returns the new one after an upgrade, else the current one."""
     contract = contract_of(work, current)
     current_plan, plan = contract.plan, chosen.plan
+    if plan.amount_currency != current_plan.amount_currency:
+        reason = f"the current plan is in {current_plan.amount_currency}, and the new one in {plan.amount_currency}"
+        raise Invalid(currency="currencies_does_not_match", reasons={"currency": reason})
     upgrade = is_upgrade(
         current_plan.amount_cents, Interval(current_plan.interval), plan.amount_cents, Interval(plan.interval)
     )

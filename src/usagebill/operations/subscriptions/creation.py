@@ -21,6 +21,7 @@ from usagebill.core.subscriptions import (
 from usagebill.inputs import is_given, value_or
 from usagebill.operations import customers
 from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.customer_currency import bill_in
 from usagebill.operations.plans.overrides import Overridden, apply_overrides
 from usagebill.operations.subscriptions.authorization import authorize, check_authorization
 from usagebill.operations.subscriptions.change import change_plan
@@ -45,7 +46,8 @@ def create(work: Work, request: SubscriptionInput, options: AuthorizationOptions
     For an external id without a live subscription of the customer, this creates one: active at once if it starts today
     or started in the past, pending if it starts later. On the same plan, the existing one is returned unchanged. On
     another plan it is an upgrade, effective at once, if that plan costs at least as much a year, else a downgrade at
-    the end of the current interval. An unknown customer is created.
+    the end of the current interval. An unknown customer is created; one without a currency gets the plan's, and a plan
+    in another currency than the customer's is refused.
 
     With an `authorization`, Stripe has to authorize that amount first; it is neither captured nor held afterwards. No
     subscription is created if Stripe refuses (`AuthorizationRefused`), if Stripe does not collect from the customer
@@ -76,7 +78,7 @@ def _created(work: Work, request: SubscriptionInput) -> Subscription:
         raise Invalid(
             {"usage_thresholds": ["incompatible_params"], "plan_overrides.usage_thresholds": ["incompatible_params"]}
         )
-    customer = _customer(work, external_customer_id, entity, plan, request)
+    customer = _customer(work, external_customer_id, entity)
     external_id = _text(request.external_id)
     same = (eq("customer_id", customer.id), eq("external_id", external_id))
     # A new subscription does not affect the backlog; a change of an existing one does.
@@ -91,18 +93,15 @@ def _created(work: Work, request: SubscriptionInput) -> Subscription:
     effect = effect_of_request(current, plan.id)
     if current is not None and effect is RequestEffect.NOTHING:
         return current
+    chosen = apply_overrides(work, plan, request.plan_overrides) if request.plan_overrides else Overridden(plan=plan)
+    customer = bill_in(work, customer, chosen.plan.amount_currency)
     purchase_order_number = purchase_order_number_of(request.purchase_order_number)
     if current is None:
-        return _new(work, request, customer, entity, plan, external_id, purchase_order_number)
+        return _new(work, request, customer, entity, chosen, external_id, purchase_order_number)
     if effect is RequestEffect.OTHER_PLAN_AT_START:
-        return _replanned(work, request, current, plan)
+        return _replanned(work, request, current, chosen)
     entity_sent = entity if is_given(request.billing_entity_code) else None
-    return change_plan(work, current, _overridden(work, plan, request), request, entity_sent)
-
-
-def _overridden(work: Work, plan: Plan, request: SubscriptionInput) -> Overridden:
-    """The plan of a new subscription: an override of `plan` if the request changes something of it."""
-    return apply_overrides(work, plan, request.plan_overrides) if request.plan_overrides else Overridden(plan=plan)
+    return change_plan(work, current, chosen, request, entity_sent)
 
 
 def _entity(reader: Reader, request: SubscriptionInput) -> BillingEntity:
@@ -126,18 +125,13 @@ def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _customer(work: Work, external_id: str, entity: BillingEntity, plan: Plan, request: SubscriptionInput) -> Customer:
-    """The customer with this external id, created if missing; one without a currency gets the plan's."""
+def _customer(work: Work, external_id: str, entity: BillingEntity) -> Customer:
+    """The customer with this external id, created if missing."""
     customer = work.tx.first(Customer, eq("external_id", external_id))
     if customer is None:
         customer = customers.upsert(
             work, customers.CustomerInput(external_id=external_id, billing_entity_code=entity.code)
         )
-    if customer.currency is None:
-        override_currency = request.plan_overrides.amount_currency if request.plan_overrides else None
-        currency = override_currency or plan.amount_currency
-        customer = replace(customer, currency=currency, updated_at=work.now)
-        work.tx.replace(customer)
     return customer
 
 
@@ -164,7 +158,7 @@ def _new(
     request: SubscriptionInput,
     customer: Customer,
     entity: BillingEntity,
-    plan: Plan,
+    chosen: Overridden,
     external_id: str,
     purchase_order_number: str | None,
 ) -> Subscription:
@@ -174,7 +168,6 @@ def _new(
     if billing_time not in tuple(BillingTime):
         raise Invalid(billing_time="value_is_invalid")
     subscription_at = instant_of(value_or(request.subscription_at, work.now)) or work.now
-    chosen = _overridden(work, plan, request)
     pending = Subscription(
         id=work.new_id(),
         organization_id=work.organization.id,
@@ -207,9 +200,8 @@ def _new(
     return start(work, replace(pending, activation_rules=()), started_at).subscription
 
 
-def _replanned(work: Work, request: SubscriptionInput, pending: Subscription, plan: Plan) -> Subscription:
+def _replanned(work: Work, request: SubscriptionInput, pending: Subscription, chosen: Overridden) -> Subscription:
     """The pending subscription, moved to another plan."""
-    chosen = _overridden(work, plan, request)
     changed = replace(
         pending,
         plan_id=chosen.plan.id,

@@ -18,6 +18,7 @@ from usagebill.core.subscriptions import (
 from usagebill.inputs import is_given
 from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.backlog import after_backlog, of_subscription
+from usagebill.operations.customer_currency import check_currency
 from usagebill.operations.plans.overrides import apply_overrides
 from usagebill.operations.subscriptions.inputs import StatusOptions, SubscriptionUpdate, instant_of
 from usagebill.operations.subscriptions.reading import find_by_external_id
@@ -27,6 +28,7 @@ from usagebill.operations.subscriptions.termination import termination_options
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of, request_errors
 from usagebill.operations.usage_so_far import check_new_thresholds
 from usagebill.queries.contracts import contract_of
+from usagebill.queries.customers import customer_of
 from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.conditions import desc, eq, missing
 from usagebill.views.plans import plan_summary
@@ -66,6 +68,8 @@ def update(work: Work, external_id: str, request: SubscriptionUpdate, options: S
     if request.plan_overrides:
         plan = plan_of(work, changed)
         chosen = apply_overrides(work, plan, request.plan_overrides, changed)
+        if chosen.plan.amount_currency != plan.amount_currency:
+            check_currency(customer_of(work, changed), chosen.plan.amount_currency)
         if plan.parent_id is not None:
             work.emit("plan.updated", lambda: plan_summary(work, chosen.plan), plan.id)
         changed = replace(changed, plan_id=chosen.plan.id, fixed_charge_units=chosen.fixed_charge_units)

@@ -32,6 +32,7 @@ from usagebill.core.wallets import (
     floored_credits,
 )
 from usagebill.inputs import Maybe, is_given, value_or
+from usagebill.operations.customer_currency import bill_in
 from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
 from usagebill.operations.wallets.inputs import (
     AppliesToInput,
@@ -86,8 +87,7 @@ def _create(work: Work, customer: Customer | None, request: WalletInput) -> Wall
     check_limits(wallet, rules)
     if is_given(request.metadata) and request.metadata is not None:
         wallet = replace(wallet, metadata=checked_metadata(request.metadata))
-    if customer.currency is None:
-        work.tx.replace(replace(customer, currency=wallet.currency, updated_at=work.now))
+    bill_in(work, customer, wallet.currency)
     work.tx.insert(wallet)
     keep_rules(work, wallet, rules)
     watch_expiration(work, wallet)
