@@ -16,11 +16,11 @@ from usagebill.core.plans import UsageThreshold
 from usagebill.core.progressive_billing import (
     BilledAhead,
     ProgressiveFee,
+    already_billed,
     completions,
     credited_fees,
     fees_billed_before,
     passed_thresholds,
-    unbilled_since,
 )
 
 NOW = datetime(2024, 3, 1, tzinfo=UTC)
@@ -247,56 +247,82 @@ def test_only_usage_of_the_same_charges_and_subscription_is_billed_before(
 
 @dataclass
 class Period:
-    """The progressive billing invoices of a period, as they come, go and come again; `nets` are what they bill."""
+    """The progressive billing invoices of a period, as they come, are voided and regenerated; by place."""
 
-    ahead: list[BilledAhead] = field(default_factory=list)
-    nets: list[int] = field(default_factory=list)
+    usage: list[int] = field(default_factory=list)
+    standing: dict[int, BilledAhead] = field(default_factory=dict)
 
-    def left(self, before: int | None = None) -> tuple[int, BilledAhead | None]:
-        """What the next invoice, or one regenerated at place `before`, takes off, and for which."""
-        place = None if before is None else self.ahead[before].place
-        standing = [invoice for invoice in self.ahead if invoice.stands and (place is None or invoice.place < place)]
-        if not standing:
-            return 0, None
-        last = max(standing, key=lambda invoice: invoice.place)
-        taken = sum(
-            cents
-            for invoice in self.ahead
-            if invoice.stands and invoice.place != last.place
-            for of, cents in invoice.credits
-            if of == last.place
-        )
-        return max(0, last.billed_cents - taken - unbilled_since(last, self.ahead)), last
+    def already_billed(self, place: int, usage: int) -> int:
+        return already_billed(list(self.standing.values()), self._place(place), usage)
 
-    def bill(self, usage: int, anew: int | None = None) -> None:
-        credit, last = self.left(anew)
-        number = len(self.ahead)
-        place = (NOW + timedelta(hours=number), str(number)) if anew is None else self.ahead[anew].place
-        credits = () if last is None else ((last.place, credit),)
-        self.ahead.append(BilledAhead(place=place, stands=True, billed_cents=usage, credits=credits))
-        self.nets.append(usage - credit)
+    def bill(self, place: int) -> None:
+        """An invoice of all usage until the place, less what the others have billed of it."""
+        usage = self.usage[place]
+        billed = usage - self.already_billed(place, usage)
+        assert 0 <= billed <= usage
+        self.standing[place] = BilledAhead(place=self._place(place), usage_cents=usage, billed_cents=billed)
 
-    def void(self, number: int) -> None:
-        self.ahead[number] = replace(self.ahead[number], stands=False)
+    @staticmethod
+    def _place(number: int) -> tuple[datetime, str]:
+        return NOW + timedelta(hours=number), str(number)
 
     @property
     def billed(self) -> int:
-        return sum(net for invoice, net in zip(self.ahead, self.nets, strict=True) if invoice.stands)
+        return sum(invoice.billed_cents for invoice in self.standing.values())
 
 
-@given(st.booleans(), st.lists(st.tuples(st.booleans(), st.integers(0, 50)), max_size=12))
-def test_the_period_takes_off_what_was_billed_ahead_and_stands(anew: bool, steps: list[tuple[bool, int]]) -> None:
-    """Usage is billed once: what was voided with the period, or at once where the voided invoices are regenerated."""
-    period, usage = Period(), 0
-    for voids, number in steps:
-        standing = [place for place, invoice in enumerate(period.ahead) if invoice.stands]
-        if not voids:
-            usage += number
-            period.bill(usage)
-        elif standing:
-            chosen = standing[number % len(standing)]
-            period.void(chosen)
-            if anew:
-                period.bill(period.ahead[chosen].billed_cents, chosen)
-        assert period.left()[0] == period.billed <= usage
-        assert not anew or period.billed == usage
+@given(st.data(), st.lists(st.integers(0, 50), min_size=1, max_size=8))
+def test_invoices_voided_and_regenerated_in_any_order_bill_the_usage_once(data: st.DataObject, used: list[int]) -> None:
+    """Those in force never bill more than the usage of the last of them, and all of it if none is missing."""
+    period = Period()
+    for cents in used:
+        period.usage.append((period.usage or [0])[-1] + cents)
+        period.bill(len(period.usage) - 1)
+        for _ in range(data.draw(st.integers(0, 3))):
+            place = data.draw(st.integers(0, len(period.usage) - 1))
+            if place in period.standing:
+                del period.standing[place]
+            else:
+                period.bill(place)
+        assert period.billed <= max((invoice.usage_cents for invoice in period.standing.values()), default=0)
+    missing = [place for place in range(len(period.usage)) if place not in period.standing]
+    for place in data.draw(st.permutations(missing)):
+        period.bill(place)
+    assert period.billed == period.already_billed(len(used), period.usage[-1]) == period.usage[-1]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "billed"),
+    [
+        ([], 0),
+        # 10.00, then 20.00 less that: the period has been billed 20.00.
+        ([(1, 1000, 1000), (2, 2000, 1000)], 2000),
+        # The first was voided: only the second's own 10.00 stand.
+        ([(2, 2000, 1000)], 1000),
+        # The second was regenerated while the first was voided, and billed all 20.00.
+        ([(2, 2000, 2000)], 2000),
+        ([(2, 2000, 2000), (1, 1000, 0)], 2000),
+    ],
+)
+def test_a_period_deducts_what_its_invoices_billed_themselves(ahead: list[tuple[int, int, int]], billed: int) -> None:
+    invoices = [
+        BilledAhead(place=(NOW, str(place)), usage_cents=usage, billed_cents=cents) for place, usage, cents in ahead
+    ]
+    assert already_billed(invoices, (NOW, "3"), 4000) == billed
+
+
+@pytest.mark.parametrize(
+    ("later", "billed"),
+    [
+        # 20.00 less the 10.00 of the voided first one: that may be billed again.
+        ((2000, 1000), 0),
+        # 20.00 in full: the first one's 10.00 are among them.
+        ((2000, 2000), 1000),
+        # 20.00 less 4.00 that were voided and lost a part: 6.00 of its 10.00 are.
+        ((2000, 1600), 600),
+    ],
+)
+def test_a_regenerated_invoice_deducts_its_own_usage_only(later: tuple[int, int], billed: int) -> None:
+    usage, cents = later
+    invoice = BilledAhead(place=(NOW, "2"), usage_cents=usage, billed_cents=cents)
+    assert already_billed([invoice], (NOW, "1"), 1000) == billed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -307,3 +308,77 @@ def test_an_event_does_not_wait_for_the_check_of_a_new_threshold(box: Scenario) 
     box.put("/plans/basic", plan={"usage_thresholds": [{"amount_cents": 2000}]})
     box.event("gb", value=30)
     assert len(progressive(box)) == 1
+
+
+def metered(box: Scenario, *thresholds: dict[str, Any]) -> None:
+    """A subscription for 31.00 and 1.00 a unit."""
+    box.plan(charge_on(box.metric("gb"), amount="1"), amount_cents=3100, usage_thresholds=list(thresholds))
+    box.subscribe()
+
+
+def regenerated(box: Scenario, invoice: dict[str, Any]) -> Any:
+    lines = [{"id": fee["svc_id"]} for fee in box.invoice(invoice["svc_id"])["fees"]]
+    made = box.billing.invoices.regenerate(invoice["svc_id"], fees=lines)
+    return box.invoice(made.id)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_invoices_voided_and_regenerated_in_any_order_bill_the_usage_once(
+    box: Scenario, order: tuple[int, ...]
+) -> None:
+    """30.00 billed ahead in three invoices, 10.00 more by the end of the period: 40.00 whatever the order."""
+    metered(box, *({"amount_cents": cents} for cents in (1000, 2000, 3000)))
+    for day in (21, 22, 23):
+        box.travel_to(f"2024-03-{day}T00:00:00Z")
+        box.event("gb", value=10)
+    ahead = progressive(box)
+    for number in (1, 2, 0):
+        void(box, ahead[number])
+    billed = sum(regenerated(box, ahead[number])["total_amount_cents"] for number in order)
+    assert billed == 3000
+    box.event("gb", value=10)
+    closing = box.invoice(closed(box)["svc_id"])
+    usage = [fee["amount_cents"] for fee in closing["fees"] if fee["item"]["type"] == "charge"]
+    assert (usage, closing["progressive_billing_credit_amount_cents"]) == ([4000], 3000)
+    assert box.billing.reading(audit).findings == ()
+
+
+def test_an_invoice_regenerated_after_a_later_one_that_billed_everything_bills_nothing(box: Scenario) -> None:
+    metered(box, {"amount_cents": 1000}, {"amount_cents": 2000})
+    for _ in range(2):
+        box.event("gb", value=10)
+    first, second = progressive(box)
+    void(box, first)
+    void(box, second)
+    assert regenerated(box, second)["total_amount_cents"] == 2000
+    again = regenerated(box, first)
+    credits = [(credit["amount_cents"], credit["item"]["type"]) for credit in again["credits"]]
+    assert (again["total_amount_cents"], credits) == (0, [(1000, "invoice")])
+    assert box.billing.reading(audit).findings == ()
+
+
+def test_a_note_made_by_hand_is_not_billed_again_at_the_end_of_the_period(box: Scenario) -> None:
+    """12.00 billed ahead, 4.00 of them forgiven, 30.00 used in all: 18.00 are left, not 22.00."""
+    metered(box, {"amount_cents": 1000})
+    box.event("gb", value=12)
+    (ahead,) = progressive(box)
+    items = [{"fee_id": ahead["fees"][0]["svc_id"], "amount_cents": 400}]
+    box.post("/credit_notes", credit_note={"invoice_id": ahead["svc_id"], "offset_amount_cents": 400, "items": items})
+    box.event("gb", value=18)
+    closing = box.invoice(closed(box)["svc_id"])
+    assert (closing["fees_amount_cents"], closing["progressive_billing_credit_amount_cents"]) == (3100 + 3000, 1200)
+    assert box.billing.reading(audit).findings == ()
+
+
+def test_a_surplus_beside_a_note_made_by_hand_is_given_back_as_far_as_something_is_left(box: Scenario) -> None:
+    """12.00 billed ahead and forgiven, of which 5.00 were used: nothing more is owed, and nothing is given back."""
+    metered(box, {"amount_cents": 1000})
+    box.event("gb", value=12)
+    (ahead,) = progressive(box)
+    items = [{"fee_id": ahead["fees"][0]["svc_id"], "amount_cents": 1200}]
+    box.post("/credit_notes", credit_note={"invoice_id": ahead["svc_id"], "offset_amount_cents": 1200, "items": items})
+    box.event("gb", value=-7)
+    closing = box.invoice(closed(box)["svc_id"])
+    assert (closing["fees_amount_cents"], closing["progressive_billing_credit_amount_cents"]) == (3100 + 500, 500)
+    assert len(box.get("/credit_notes")["credit_notes"]) == 1
+    assert box.billing.reading(audit).findings == ()

@@ -41,7 +41,6 @@ __all__ = [
     "audited_invoice",
     "audited_notes_of_invoice",
     "audited_numbers",
-    "audited_progressive",
     "audited_windows",
 ]
 
@@ -567,14 +566,6 @@ def audited_notes_of_invoice(invoice: Invoice, fees: Sequence[Fee], notes: Seque
     if offset != invoice.total_offset_amount_cents:
         stored = invoice.total_offset_amount_cents
         yield _finding("credits", subject, invoice.id, "total_offset_amount_cents", offset, stored)
-
-
-def audited_progressive(invoice: Invoice, used_cents: int) -> Iterator[Finding]:
-    """Later invoices never credit more for a progressive billing invoice than it billed."""
-    most = invoice.fees_amount_cents - invoice.coupons_amount_cents
-    if used_cents > most:
-        detail = "credited by later invoices"
-        yield _finding("credits", f"invoice {invoice.number}", invoice.id, detail, f"at most {most}", used_cents)
 
 
 def audited_coupon(applied: AppliedCoupon, code: str, uses: Sequence[int]) -> Iterator[Finding]:

@@ -21,11 +21,11 @@ __all__ = [
     "LifetimeUsage",
     "Place",
     "ProgressiveFee",
+    "already_billed",
     "completions",
     "credited_fees",
     "fees_billed_before",
     "passed_thresholds",
-    "unbilled_since",
 ]
 
 _SHARE_DECIMALS = 5
@@ -153,37 +153,28 @@ Place = tuple[datetime, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BilledAhead:
-    """A progressive billing invoice of a period.
+    """A progressive billing invoice of a period that is in force: the cents of usage so far that it lists, and those of
+    them that it bills itself.
 
-    `billed_cents` is its usage so far in the period, less coupons and surplus given back; `credits` are the amounts it
-    credited for earlier invoices, by their place. `stands` is False once it is voided; its regenerated invoice takes
-    its place.
+    A regenerated invoice has the place of the voided one.
     """
 
     place: Place
-    stands: bool
+    usage_cents: int
     billed_cents: int
-    credits: Sequence[tuple[Place, int]] = ()
 
 
-def unbilled_since(invoice: BilledAhead, ahead: Sequence[BilledAhead]) -> int:
-    """The cents that the invoice credited for earlier invoices that were voided since.
+def already_billed(ahead: Sequence[BilledAhead], place: Place, usage_cents: int) -> int:
+    """The cents that the progressive billing invoices in force have billed of the period's `usage_cents` until a place.
 
-    `ahead` are all progressive billing invoices of the period. The credits that a voided invoice had taken for those
-    before it count too.
+    Usage that the last of them lists beyond those is not meant, though it has billed it: so voided invoices may be
+    regenerated in any order, and together bill the usage once.
     """
-    return sum(max(0, cents - _still_billed(place, ahead)) for place, cents in invoice.credits if place < invoice.place)
-
-
-def _still_billed(place: Place, ahead: Sequence[BilledAhead]) -> int:
-    """The cents still billed up to a place: if that invoice was voided, those of the earlier ones."""
-    there = [invoice for invoice in ahead if invoice.place == place]
-    standing = [max(0, invoice.billed_cents - unbilled_since(invoice, ahead)) for invoice in there if invoice.stands]
-    return sum(standing) if standing else max((_credited_still(invoice, ahead) for invoice in there), default=0)
-
-
-def _credited_still(invoice: BilledAhead, ahead: Sequence[BilledAhead]) -> int:
-    return sum(min(cents, _still_billed(place, ahead)) for place, cents in invoice.credits if place < invoice.place)
+    if not ahead:
+        return 0
+    last = max(ahead, key=lambda billed: billed.place)
+    beyond = max(0, last.usage_cents - usage_cents) if last.place > place else 0
+    return max(0, sum(billed.billed_cents for billed in ahead) - beyond)
 
 
 def fees_billed_before(fees: Iterable[Fee], billed: Sequence[ProgressiveFee], subscription_id: str) -> list[Fee]:

@@ -20,7 +20,6 @@ from usagebill.core.audit import (
     audited_invoice,
     audited_notes_of_invoice,
     audited_numbers,
-    audited_progressive,
     audited_windows,
 )
 from usagebill.core.billing_entities import BillingEntity
@@ -34,7 +33,6 @@ from usagebill.core.invoices.life_cycle import (
     UNDONE,
     WHOLE_REASONS,
     InvoiceStatus,
-    InvoiceType,
     InvoicingReason,
 )
 from usagebill.core.invoices.numbering import customer_series, entity_series
@@ -42,6 +40,7 @@ from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
 from usagebill.core.life_audit import audited_wait, fee_until, last_run, life_of, open_period
 from usagebill.core.number_audit import audited_last_number, audited_number
 from usagebill.core.periods import Cycle, max_zone_shift
+from usagebill.core.progressive_audit import InvoiceOfPeriod, ProgressivePeriod, audited_progressive
 from usagebill.core.recounts import Left
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import BillCustomer
@@ -162,7 +161,6 @@ def _list_counts(reader: Reader, *, events: bool) -> Iterator[Finding]:
 def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
     uses: dict[str, list[int]] = {}
     series: dict[str, list[Numbered]] = {}
-    progressive: list[Invoice] = []
     for invoice in reader.tx.each(Invoice, eq("customer_id", customer.id), order=[asc("id")]):
         if invoice.sequential_id is not None:
             series.setdefault(invoice.billing_entity_id, []).append(_numbered(customer, invoice, invoice.sequential_id))
@@ -174,12 +172,8 @@ def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
             kept = line.item_type == CreditType.CREDIT_NOTE and invoice.status == InvoiceStatus.VOIDED
             if line.source_id is not None and (kept or invoice.status not in UNDONE):
                 uses.setdefault(line.source_id, []).append(line.amount_cents)
-        if invoice.invoice_type == InvoiceType.PROGRESSIVE_BILLING and invoice.status in ISSUED:
-            progressive.append(invoice)
     for entity_id, invoices in series.items():
         notes.add(_counted(reader, customer_series(entity_id, customer.id), invoices))
-    for invoice in progressive:
-        notes.add(audited_progressive(invoice, sum(uses.get(invoice.id, ()))))
     for note in reader.tx.each(CreditNote, eq("customer_id", customer.id), eq("status", CreditNoteStatus.FINALIZED)):
         notes.credit_notes += 1
         notes.add(audited_credit_note(note, sum(uses.get(note.id, ()))))
@@ -306,8 +300,46 @@ def _audited_subscription(reader: Reader, subscription: Subscription) -> Iterato
     fixed = [period for period in whole if period.invoicing_reason != InvoicingReason.STARTING]
     yield from audited_windows("fixed charges", _windows("fixed_charges", fixed, invoices), life)
     yield from _audited_fees(reader, subscription, whole, invoices)
+    for progressive in _progressive_periods(reader, subscription, periods, invoices):
+        yield from audited_progressive(progressive)
     if subscription.status == SubscriptionStatus.ACTIVE:
         yield from _audited_wait(reader, subscription, usage)
+
+
+def _progressive_periods(
+    reader: Reader, subscription: Subscription, periods: list[BillingPeriod], invoices: dict[str, Invoice]
+) -> Iterator[ProgressivePeriod]:
+    """The usage windows that progressive billing invoices have billed ahead, with the invoices of each."""
+    windows: dict[tuple[datetime, datetime], list[str]] = {}
+    for period in periods:
+        start, end = period.charges_from_datetime, period.charges_to_datetime
+        is_ahead = period.invoicing_reason == InvoicingReason.PROGRESSIVE_BILLING
+        if is_ahead and start is not None and end is not None and period.invoice_id in invoices:
+            windows.setdefault((start, end), []).append(period.invoice_id)
+    for (start, end), ahead in windows.items():
+        closing = [
+            period.invoice_id
+            for period in periods
+            if period.invoicing_reason in WHOLE_REASONS
+            and period.charges_from_datetime is not None
+            and start <= period.charges_from_datetime < end
+            and period.invoice_id in invoices
+            and invoices[period.invoice_id].status in STANDING
+        ]
+        yield ProgressivePeriod(
+            subscription_id=subscription.id,
+            external_id=subscription.external_id,
+            ahead=[_invoice_of_period(reader, invoices[id]) for id in ahead],
+            closing=[_invoice_of_period(reader, invoices[id]) for id in closing],
+        )
+
+
+def _invoice_of_period(reader: Reader, invoice: Invoice) -> InvoiceOfPeriod:
+    return InvoiceOfPeriod(
+        invoice=invoice,
+        fees=reader.tx.find(Fee, eq("invoice_id", invoice.id)),
+        notes=reader.tx.find(CreditNote, eq("invoice_id", invoice.id)),
+    )
 
 
 def _windows(kind: str, periods: Iterable[BillingPeriod], invoices: dict[str, Invoice]) -> Iterator[BilledWindow]:

@@ -2,55 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from usagebill.core.credit_notes import CREDITED, CreditNote
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import BILLED_AHEAD, IN_ADVANCE_REASONS, InvoiceType, InvoicingReason
-from usagebill.core.invoices.progressive import billed_less_surplus, left_to_credit
-from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
+from usagebill.core.invoices.progressive import billed_ahead_by, deducted_cents
+from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.invoices.totals import ProgressiveBilled
-from usagebill.core.progressive_billing import BilledAhead, Place, ProgressiveFee, unbilled_since
+from usagebill.core.progressive_billing import BilledAhead, Place, ProgressiveFee, already_billed
 from usagebill.storage.conditions import at_most, eq, has_item, more, ne, within
 from usagebill.work import Reader
 
-__all__ = ["billed_ahead", "progressive_fees"]
+__all__ = ["billed_ahead", "billed_together", "progressive_fees"]
 
 
-def billed_ahead(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod]) -> tuple[ProgressiveBilled, ...]:
-    """For each of the `periods` of `invoice`, the last progressive billing invoice with its uncredited amount."""
+def billed_ahead(
+    reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod], fees: Sequence[Fee]
+) -> tuple[ProgressiveBilled, ...]:
+    """For each of the `periods` of `invoice`, the cents of its `fees` that progressive billing invoices have billed,
+    and the last of these invoices.
+    """
     credits = []
     for period in periods:
         if period.charges_from_datetime is None or period.invoicing_reason in IN_ADVANCE_REASONS:
             continue
-        billed = _last_of_period(reader, invoice, period)
+        usage_cents = sum(
+            fee.amount_cents
+            for fee in fees
+            if fee.subscription_id == period.subscription_id and fee.fee_type == FeeType.CHARGE
+        )
+        billed = _billed_of_period(reader, invoice, period, usage_cents)
         if billed is not None:
             credits.append(billed)
     return tuple(credits)
 
 
-def _last_of_period(reader: Reader, invoice: Invoice, period: BillingPeriod) -> ProgressiveBilled | None:
+def _billed_of_period(
+    reader: Reader, invoice: Invoice, period: BillingPeriod, usage_cents: int
+) -> ProgressiveBilled | None:
+    others = [other for other in _progressive_invoices(reader, period) if other.id != invoice.id]
+    standing = _in_force(reader, others)
+    if not standing:
+        return None
+    place = _place(reader, invoice)
+    billed_cents = already_billed([ahead for ahead, _ in standing], place, usage_cents)
+    if invoice.invoice_type != InvoiceType.PROGRESSIVE_BILLING:
+        billed_cents = max(0, billed_cents - _deducted(reader, invoice, others))
+    before = [(ahead, billed) for ahead, billed in standing if ahead.place < place]
+    _, last = (before or standing)[-1]
+    return ProgressiveBilled(
+        invoice_id=last.id,
+        number=last.number,
+        subscription_id=period.subscription_id,
+        left_cents=billed_cents,
+        fees=progressive_fees(reader, last.id),
+    )
+
+
+def billed_together(reader: Reader, progressive: Invoice) -> list[Invoice]:
+    """The progressive billing invoices in force of the same period, in the order of their places."""
+    periods = reader.tx.find(BillingPeriod, eq("invoice_id", progressive.id))
+    invoices = {
+        invoice.id: invoice
+        for period in periods
+        if period.charges_from_datetime is not None
+        for invoice in _progressive_invoices(reader, period)
+    }
+    return [invoice for _, invoice in _in_force(reader, invoices.values())]
+
+
+def _progressive_invoices(reader: Reader, period: BillingPeriod) -> list[Invoice]:
+    """The progressive billing invoices, whatever their status, of the usage window in which the period's usage
+    begins.
+    """
     start = period.charges_from_datetime
     periods = reader.tx.find(
         BillingPeriod,
         eq("subscription_id", period.subscription_id),
         eq("invoicing_reason", InvoicingReason.PROGRESSIVE_BILLING),
-        ne("invoice_id", invoice.id),
         at_most("charges_from_datetime", start),
         more("charges_to_datetime", start),
     )
     if not periods:
-        return None
+        return []
     ids = [period.invoice_id for period in periods]
-    invoices = reader.tx.find(Invoice, within("id", ids), eq("invoice_type", InvoiceType.PROGRESSIVE_BILLING))
-    place = _place(reader, invoice)
-    ahead = {candidate.id: _ahead(reader, candidate) for candidate in invoices}
-    standing = [candidate for candidate in invoices if ahead[candidate.id].stands and ahead[candidate.id].place < place]
-    if not standing:
-        return None
-    last = max(standing, key=lambda candidate: (ahead[candidate.id].place, candidate.created_at, candidate.id))
-    unbilled = unbilled_since(ahead[last.id], list(ahead.values()))
-    return _progressive_billed(reader, invoice, last, period.subscription_id, unbilled)
+    return reader.tx.find(Invoice, within("id", ids), eq("invoice_type", InvoiceType.PROGRESSIVE_BILLING))
+
+
+def _in_force(reader: Reader, invoices: Iterable[Invoice]) -> list[tuple[BilledAhead, Invoice]]:
+    """The progressive billing invoices in force, with what they bill, in the order of their places."""
+    standing = [
+        (
+            BilledAhead(
+                place=_place(reader, invoice),
+                usage_cents=invoice.fees_amount_cents,
+                billed_cents=billed_ahead_by(invoice, _notes(reader, invoice)),
+            ),
+            invoice,
+        )
+        for invoice in invoices
+        if invoice.status in BILLED_AHEAD
+    ]
+    return sorted(standing, key=lambda item: item[0].place)
 
 
 def _place(reader: Reader, invoice: Invoice) -> Place:
@@ -63,40 +117,23 @@ def _place(reader: Reader, invoice: Invoice) -> Place:
     return invoice.created_at, invoice.id
 
 
-def _ahead(reader: Reader, invoice: Invoice) -> BilledAhead:
-    return BilledAhead(
-        place=_place(reader, invoice),
-        stands=invoice.status in BILLED_AHEAD,
-        billed_cents=billed_less_surplus(invoice, _notes(reader, invoice)),
-        credits=tuple(
-            (_place(reader, source), credit.amount_cents)
-            for credit in invoice.credits
-            if credit.item_type == CreditType.INVOICE
-            and (source := reader.tx.get(Invoice, credit.source_id or "")) is not None
-        ),
-    )
-
-
 def _notes(reader: Reader, invoice: Invoice) -> Sequence[CreditNote]:
     return reader.tx.find(CreditNote, eq("invoice_id", invoice.id), within("credit_status", CREDITED))
 
 
-def _progressive_billed(
-    reader: Reader, invoice: Invoice, billed: Invoice, subscription_id: str, unbilled_cents: int
-) -> ProgressiveBilled:
-    crediting = reader.tx.find(
-        Invoice,
-        eq("customer_id", billed.customer_id),
-        ne("id", invoice.id),
-        has_item("credits", source_id=billed.id, item_type="invoice"),
-    )
-    return ProgressiveBilled(
-        invoice_id=billed.id,
-        number=billed.number,
-        subscription_id=subscription_id,
-        left_cents=left_to_credit(billed, crediting, _notes(reader, billed), unbilled_cents=unbilled_cents),
-        fees=progressive_fees(reader, billed.id),
-    )
+def _deducted(reader: Reader, invoice: Invoice, progressive: Sequence[Invoice]) -> int:
+    """The cents that other invoices of the period have deducted for progressive billing invoices, voided ones too."""
+    deducting = {
+        other.id: other
+        for billed in progressive
+        for other in reader.tx.find(
+            Invoice,
+            eq("customer_id", billed.customer_id),
+            ne("id", invoice.id),
+            has_item("credits", source_id=billed.id, item_type="invoice"),
+        )
+    }
+    return deducted_cents({billed.id for billed in progressive}, deducting.values())
 
 
 def progressive_fees(reader: Reader, invoice_id: str) -> tuple[ProgressiveFee, ...]:

@@ -80,7 +80,7 @@ def settle(
         new_id=reader.new_id,
         taxes=_taxes(reader, parties, fees, plans),
         plan_of=coupon_plans(plans),
-        progressive=billed_ahead(reader, invoice, periods) if invoice.invoice_type in CONSUMING_TYPES else (),
+        progressive=billed_ahead(reader, invoice, periods, fees) if invoice.invoice_type in CONSUMING_TYPES else (),
         available=_available(reader, customer, invoice, (*BEFORE_TAXES, *AFTER_TAXES)) if consuming else (),
     )
     undecided = replace(invoice, tax_status=_tax_status(reader, invoice, parties, fees))

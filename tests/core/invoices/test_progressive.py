@@ -1,4 +1,4 @@
-"""Progressive billing invoices: which thresholds they were made for, and where a surplus goes back."""
+"""Progressive billing invoices: which thresholds they were made for, and what they have billed."""
 
 from __future__ import annotations
 
@@ -6,48 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.core.builders import NOW, invoice, item, note
 
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.invoices.progressive import (
     applied_threshold,
-    billed_less_surplus,
+    billed_ahead_by,
     billed_so_far,
-    credited_cents,
+    deducted_cents,
     is_invoiced_already,
-    left_to_credit,
-    passed_on,
 )
 from usagebill.core.invoices.records import Credit, CreditType, Invoice
 from usagebill.core.plans import UsageThreshold
-
-
-@given(st.lists(st.integers(0, 10**9), max_size=6), st.integers(0, 10**9))
-def test_a_surplus_goes_back_through_the_earlier_invoices_in_order(credited: list[int], surplus: int) -> None:
-    credits = [
-        Credit(
-            id=str(place),
-            amount_cents=cents,
-            amount_currency="EUR",
-            before_taxes=True,
-            item_id=str(place),
-            item_type=CreditType.INVOICE,
-            item_code="",
-            item_name="",
-            created_at=NOW,
-        )
-        for place, cents in enumerate(credited)
-    ]
-    shares = dict.fromkeys(range(len(credited)), 0) | {
-        int(credit.id): cents for credit, cents in passed_on(surplus, credits)
-    }
-    assert sum(shares.values()) == min(surplus, sum(credited))
-    for place, cents in enumerate(credited):
-        assert 0 <= shares[place] <= cents
-        # Nobody gives back anything before those ahead have given back all.
-        assert shares[place] == 0 or all(shares[ahead] == credited[ahead] for ahead in range(place))
 
 
 def threshold(amount_cents: int) -> UsageThreshold:
@@ -130,46 +100,51 @@ def progressive_credit(cents: int, source_id: str) -> Credit:
     )
 
 
+@pytest.mark.parametrize(
+    ("status", "invoice_type", "source_id", "deducted"),
+    [
+        ("finalized", "subscription", "billed", 200),
+        ("draft", "subscription", "billed", 200),
+        ("generating", "subscription", "billed", 200),
+        # The period's invoice keeps what it deducted for one that was voided since.
+        ("finalized", "subscription", "voided", 200),
+        ("finalized", "subscription", "another", 0),
+        # Progressive billing invoices say themselves what they bill.
+        ("finalized", "progressive_billing", "billed", 0),
+        ("voided", "subscription", "billed", 0),
+        ("closed", "subscription", "billed", 0),
+        ("deleted", "subscription", "billed", 0),
+    ],
+)
+def test_what_stands_has_deducted_what_was_billed_ahead(
+    status: str, invoice_type: str, source_id: str, deducted: int
+) -> None:
+    deducting = invoice(
+        id="final", status=status, invoice_type=invoice_type, credits=(progressive_credit(200, source_id),)
+    )
+    assert deducted_cents({"billed", "voided"}, [deducting]) == deducted
+
+
 BILLED = invoice(id="billed", fees_amount_cents=1000, coupons_amount_cents=100)
 SURPLUS = note("surplus", 0, automatic=True, items=(item("fee", "120.6"),), sub_total_excluding_taxes_amount_cents=90)
 BY_HAND = note("by hand", 0, items=(item("fee", "50"),), sub_total_excluding_taxes_amount_cents=40)
 
 
 @pytest.mark.parametrize(
-    ("status", "source_id", "credited"),
+    ("credited_cents", "notes", "billed_cents"),
     [
-        ("finalized", "billed", 200),
-        ("draft", "billed", 200),
-        ("generating", "billed", 200),
-        ("finalized", "another", 0),
-        ("voided", "billed", 0),
-        ("closed", "billed", 0),
-        ("deleted", "billed", 0),
-    ],
-)
-def test_what_stands_has_credited_a_progressive_invoice(status: str, source_id: str, credited: int) -> None:
-    crediting = invoice(id="final", status=status, credits=(progressive_credit(200, source_id),))
-    assert credited_cents(BILLED, [crediting]) == credited
-    assert left_to_credit(BILLED, [crediting], [], unbilled_cents=0) == 1000 - 100 - credited
-
-
-@pytest.mark.parametrize(
-    ("credits", "notes", "unbilled_cents", "left", "billed_cents"),
-    [
-        ((), [], 0, 1000 - 100, 1000 - 100),
-        ((), [], 250, 1000 - 100 - 250, 1000 - 100),
-        # A surplus counts in full, rounded once; what a person credits was billed, and counts after coupons.
-        ((), [SURPLUS], 0, 1000 - 100 - 121, 1000 - 100 - 121),
-        ((), [BY_HAND], 0, 1000 - 100 - 40, 1000 - 100),
-        ((), [SURPLUS, BY_HAND], 0, 1000 - 100 - 121 - 40, 1000 - 100 - 121),
+        (0, [], 1000 - 100),
+        # A surplus counts in full, rounded once.
+        (0, [SURPLUS], 1000 - 100 - 121),
+        # What a person credits was billed all the same: the period does not bill it again.
+        (0, [BY_HAND], 1000 - 100),
+        (0, [SURPLUS, BY_HAND], 1000 - 100 - 121),
         # On an invoice that had credits itself, a surplus counts after them.
-        ((progressive_credit(300, "earlier"),), [SURPLUS], 0, 1000 - 100 - 90, 1000 - 100 - 90),
-        ((), [], 2000, 0, 1000 - 100),
+        (300, [SURPLUS], 1000 - 100 - 300 - 90),
     ],
 )
-def test_what_is_left_to_credit_of_a_progressive_invoice(
-    credits: tuple[Credit, ...], notes: list[CreditNote], unbilled_cents: int, left: int, billed_cents: int
+def test_what_a_progressive_invoice_has_billed_itself(
+    credited_cents: int, notes: list[CreditNote], billed_cents: int
 ) -> None:
-    billed = replace(BILLED, credits=credits)
-    assert left_to_credit(billed, [], notes, unbilled_cents=unbilled_cents) == left
-    assert billed_less_surplus(billed, notes) == billed_cents
+    billed = replace(BILLED, progressive_billing_credit_amount_cents=credited_cents)
+    assert billed_ahead_by(billed, notes) == billed_cents

@@ -1,24 +1,22 @@
-"""Progressive billing invoices: the thresholds they record, and the invoices to which a surplus goes back."""
+"""Progressive billing invoices: the thresholds they record, and the usage they have billed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from datetime import datetime
 
 from usagebill.core.credit_notes import CreditNote
-from usagebill.core.invoices.life_cycle import UNDONE
-from usagebill.core.invoices.records import AppliedThreshold, Credit, CreditType, Invoice
+from usagebill.core.invoices.life_cycle import UNDONE, InvoiceType
+from usagebill.core.invoices.records import AppliedThreshold, CreditType, Invoice
 from usagebill.core.numbers import round_cents, total
 from usagebill.core.plans import UsageThreshold
 
 __all__ = [
     "applied_threshold",
-    "billed_less_surplus",
+    "billed_ahead_by",
     "billed_so_far",
-    "credited_cents",
+    "deducted_cents",
     "is_invoiced_already",
-    "left_to_credit",
-    "passed_on",
     "taken_back_cents",
 ]
 
@@ -65,53 +63,33 @@ def applied_threshold(
     )
 
 
-def passed_on(cents: int, credits: Iterable[Credit]) -> list[tuple[Credit, int]]:
-    """The share of `cents` of surplus that each earlier invoice gives back: as much as was credited for it, in
-    order.
-    """
-    shares = []
-    for credit in credits:
-        share = min(cents, credit.amount_cents)
-        if share > 0:
-            shares.append((credit, share))
-        cents -= share
-    return shares
-
-
 def taken_back_cents(invoice: Invoice, note: CreditNote) -> int:
-    """The cents that the note takes back from its invoice's fees, before taxes.
+    """The cents of surplus that the note takes back from its invoice's fees, before taxes.
 
-    A note for a surplus counts in full (`automatic`); any other note, and one for an invoice that has credits of
-    earlier invoices, counts after coupons and credits.
+    They count in full, or after coupons and credits on an invoice that has credits of earlier invoices.
     """
-    if note.automatic and not any(credit.item_type == CreditType.INVOICE for credit in invoice.credits):
+    if invoice.progressive_billing_credit_amount_cents == 0:
         return round_cents(total(item.precise_amount_cents for item in note.items))
     return note.sub_total_excluding_taxes_amount_cents
 
 
-def billed_less_surplus(billed: Invoice, notes: Iterable[CreditNote]) -> int:
-    """The fees of a progressive billing invoice after coupons, less the surplus that its `notes` gave back."""
+def billed_ahead_by(billed: Invoice, notes: Iterable[CreditNote]) -> int:
+    """The cents that a progressive billing invoice has billed itself: its fees after coupons, less what it deducted for
+    other invoices and the surplus that its `notes` gave back.
+
+    A note made by hand forgives a part of what was billed; it was billed all the same.
+    """
     surplus = sum(taken_back_cents(billed, note) for note in notes if note.automatic)
-    return billed.fees_amount_cents - billed.coupons_amount_cents - surplus
+    deducted = billed.coupons_amount_cents + billed.progressive_billing_credit_amount_cents
+    return billed.fees_amount_cents - deducted - surplus
 
 
-def credited_cents(billed: Invoice, invoices: Iterable[Invoice]) -> int:
-    """The cents that those of `invoices` in force have credited of a progressive billing invoice."""
+def deducted_cents(progressive_ids: Container[str], invoices: Iterable[Invoice]) -> int:
+    """The cents that those of `invoices` in force which are no progressive billing invoices have deducted for these."""
     return sum(
         credit.amount_cents
         for invoice in invoices
-        if invoice.status not in UNDONE
+        if invoice.status not in UNDONE and invoice.invoice_type != InvoiceType.PROGRESSIVE_BILLING
         for credit in invoice.credits
-        if credit.item_type == CreditType.INVOICE and credit.source_id == billed.id
+        if credit.item_type == CreditType.INVOICE and credit.source_id in progressive_ids
     )
-
-
-def left_to_credit(
-    billed: Invoice, invoices: Iterable[Invoice], notes: Iterable[CreditNote], *, unbilled_cents: int
-) -> int:
-    """The cents of a progressive billing invoice that another invoice can credit: its fees after coupons, less the
-    amounts that `invoices` have credited, `notes` taken back, and it did not bill itself; never below zero.
-    """
-    noted = sum(taken_back_cents(billed, note) for note in notes)
-    used = credited_cents(billed, invoices) + noted + unbilled_cents
-    return max(0, billed.fees_amount_cents - billed.coupons_amount_cents - used)

@@ -11,14 +11,14 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteReason, Parts, pro
 from usagebill.core.errors import Invalid
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import UNDONE, InvoiceStatus
-from usagebill.core.invoices.progressive import passed_on
-from usagebill.core.invoices.records import CreditType, Invoice
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import round_cents
 from usagebill.core.subscriptions import Subscription, TerminationCredit
 from usagebill.core.unused_time import late_activation_credit, plan_amount_of, termination_credit
 from usagebill.operations.credit_notes.creation import make
 from usagebill.queries.billing_periods import cycle_at_end
 from usagebill.queries.credit_note_balance import balance_of
+from usagebill.queries.progressive_credits import billed_together
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import asc, desc, eq, ne, related
 from usagebill.work import Reader, Work
@@ -92,30 +92,19 @@ def _last_fee(reader: Reader, subscription: Subscription) -> Fee | None:
 def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]:
     """Credit the surplus that progressive billing invoices billed over the period's usage.
 
-    `cents`, before taxes and coupons, is taken from the uncredited fees of `progressive`, largest first. If that
-    invoice credited earlier ones, it gives back only what it billed itself, and the earlier invoices the remainder.
+    `cents`, before taxes and coupons, is taken from the uncredited fees of the invoices of the same period as
+    `progressive`: the latest first, the largest fees first, each no further than it billed itself.
     """
-    balance = balance_of(work, progressive)
-    earlier = [credit for credit in progressive.credits if credit.item_type == CreditType.INVOICE]
-    pieces = surplus_items(balance.fees, balance.creditable_cents_by_fee(), cents, gross=not earlier)
-    items = [(fee, amount) for fee, amount, _ in pieces]
-    request: list[CreditNote] = []
-    if items and balance.worth(items) > 0:
-        request.append(make(work, balance, items, None, reason=CreditNoteReason.OTHER, automatic=True))
-    remaining = cents - sum(piece_cents for _, _, piece_cents in pieces)
-    for credit, share in passed_on(remaining, earlier):
-        source = _standing(work, credit.source_id)
-        if source is not None:
-            request += on_surplus(work, source, share)
-    return request
-
-
-def _standing(reader: Reader, invoice_id: str | None) -> Invoice | None:
-    """The invoice; if it was voided, the one regenerated from it."""
-    invoice = None if invoice_id is None else reader.tx.get(Invoice, invoice_id)
-    while invoice is not None and invoice.status == InvoiceStatus.VOIDED:
-        invoice = reader.tx.first(Invoice, eq("voided_invoice_id", invoice.id), order=[desc("created_at"), desc("id")])
-    return invoice
+    made: list[CreditNote] = []
+    for billed in reversed(billed_together(work, progressive)):
+        balance = balance_of(work, billed)
+        gross = billed.progressive_billing_credit_amount_cents == 0
+        pieces = surplus_items(balance.fees, balance.creditable_cents_by_fee(), cents, gross=gross)
+        items = [(fee, amount) for fee, amount, _ in pieces]
+        if items and balance.worth(items) > 0:
+            made.append(make(work, balance, items, None, reason=CreditNoteReason.OTHER, automatic=True))
+        cents -= sum(piece_cents for _, _, piece_cents in pieces)
+    return made
 
 
 def check_void_amounts(reader: Reader, invoice: Invoice, *, credit_cents: int, refund_cents: int) -> None:
