@@ -63,12 +63,10 @@ def _billed_of_period(
 def billed_together(reader: Reader, progressive: Invoice) -> list[Invoice]:
     """The progressive billing invoices in force of the same period, in the order of their places."""
     periods = reader.tx.find(BillingPeriod, eq("invoice_id", progressive.id))
-    invoices = {
-        invoice.id: invoice
-        for period in periods
-        if period.charges_from_datetime is not None
-        for invoice in _progressive_invoices(reader, period)
-    }
+    invoices = {progressive.id: progressive}
+    for period in periods:
+        if period.charges_from_datetime is not None:
+            invoices |= {invoice.id: invoice for invoice in _progressive_invoices(reader, period)}
     return [invoice for _, invoice in _in_force(reader, invoices.values())]
 
 
