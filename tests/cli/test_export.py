@@ -280,3 +280,14 @@ def test_a_number_that_a_format_has_no_room_for_is_named_and_leaves_no_file(tmp_
     assert list(tmp_path.glob("e.*")) == []
     (row,) = exported(str(path), "events", tmp_path / "e.xlsx")
     assert row["precise_total_amount_cents"] == "1" + "0" * 30 + ".0"
+
+
+def test_a_text_that_excel_would_cut_is_named_and_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "billing.db"
+    with Billing(path) as billing:
+        billing.events.create(transaction_id="t", code="c", properties={"note": "x" * 32_768})
+    done = CliRunner().invoke(
+        main, ["export", "events", "--db", str(path), "--format", "xlsx", "-o", str(tmp_path / "e")]
+    )
+    assert (done.exit_code, "properties has a text of" in done.output) == (1, True)
+    assert sorted(entry.name for entry in tmp_path.iterdir() if entry.name.startswith("e")) == []

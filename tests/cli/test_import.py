@@ -67,18 +67,18 @@ def test_lines_of_json_are_imported_and_bad_ones_named(db: str, tmp_path: Path) 
     file = tmp_path / "events.jsonl"
     lines = [
         '{"transaction_id": "a", "code": "storage", "timestamp": 1704067200.25, "properties": {"gb": 0.1}}',
-        '{"transaction_id": "b"}',
+        '{"transaction_id": "b", "timestamp": 1704067200}',
         "",
         "{oops",
         "[]",
-        '{"transaction_id": "a", "code": "storage"}',
+        '{"transaction_id": "a", "code": "storage", "timestamp": 1704067201}',
         '{"transaction_id": "c", "code": "storage", "timestamp": "2024-13-01"}',
         '{"transaction_id": "d", "code": "storage"}',
     ]
     file.write_text("\n".join(lines))
     output = run(str(file), "--db", db, code=1)
-    assert (output["imported"], output["duplicates"]) == (2, 1)
-    assert sorted(row["line"] for row in output["refused"]) == [2, 4, 5, 7]
+    assert (output["imported"], output["duplicates"]) == (1, 1)
+    assert sorted(row["line"] for row in output["refused"]) == [2, 4, 5, 7, 8]
     refused = next(row for row in output["refused"] if row["line"] == 2)
     assert refused["problem"] == {"code": ["value_is_mandatory"]}
     assert refused["message"].startswith("code: is missing; send it")
@@ -88,7 +88,9 @@ def test_lines_of_json_are_imported_and_bad_ones_named(db: str, tmp_path: Path) 
 
 def test_large_files_come_in_batches(db: str, tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
-    file.write_text("\n".join(json.dumps({"transaction_id": str(n), "code": "hit"}) for n in range(2500)))
+    file.write_text(
+        "\n".join(json.dumps({"transaction_id": str(n), "code": "hit", "timestamp": n}) for n in range(2500))
+    )
     assert run(str(file), "--db", db)["imported"] == 2500
 
 
@@ -108,7 +110,7 @@ def test_people_get_a_sentence(db: str, tmp_path: Path) -> None:
 
 def test_rows_with_more_or_fewer_values_than_the_header_are_refused(db: str, tmp_path: Path) -> None:
     file = tmp_path / "events.csv"
-    file.write_text("transaction_id,code,gb\n1,gb,5\n2,gb\n3,gb,5,6\n")
+    file.write_text("transaction_id,code,timestamp,gb\n1,gb,0,5\n2,gb,0\n3,gb,0,5,6\n")
     done = CliRunner().invoke(main, ["events", "import", str(file), "--db", db, "--json"])
     assert done.exit_code == 1
     report = json.loads(done.stdout)

@@ -15,6 +15,9 @@ from usagebill.sources.payloads import arrival_of
 pytestmark = [pytest.mark.now("2024-03-05T10:00:00Z"), pytest.mark.beyond_reference]
 
 
+TIME = "2024-03-05T10:00:00Z"
+
+
 def used(transaction_id: str, subscription: str = "sub", **rest: Any) -> dict[str, Any]:
     return {"transaction_id": transaction_id, "code": "gb", "external_subscription_id": subscription, **rest}
 
@@ -58,7 +61,9 @@ def test_nothing_remains_of_what_could_not_be_noted(box: Scenario) -> None:
 
 def test_a_refused_event_is_ingested_once_its_metric_is_right(box: Scenario) -> None:
     gb = box.metric("gb", expression="event.properties.missing + 1")
-    Intake(box.billing, "nats:usage").take([arrival_of(9, b'{"transaction_id": "t1", "code": "gb"}')], position=10)
+    Intake(box.billing, "nats:usage").take(
+        [arrival_of(9, b'{"transaction_id": "t1", "code": "gb", "timestamp": 1709632800}')], position=10
+    )
     (refused,) = box.billing.event_sources.refused()
     with pytest.raises(Invalid, match="expression_evaluation_failed"):
         box.billing.event_sources.retry(refused.id)
@@ -83,18 +88,33 @@ def test_what_cannot_be_read_is_only_deleted(box: Scenario) -> None:
     [
         (b'{"transaction_id": "a", "timestamp": "2024-03-05T10:00:00Z"}', {}, {"transaction_id": "a"}),
         (
-            b'{"specversion": "1.0", "id": "7", "source": "m", "type": "gb", "subject": "sub"}',
+            b'{"specversion": "1.0", "id": "7", "source": "m", "type": "gb", "subject": "sub",'
+            b'"time": "2024-03-05T10:00:00Z"}',
             {"content-type": "application/cloudevents+json"},
             {"transaction_id": "m#7", "code": "gb"},
         ),
         (
             b'{"gb": 5}',
-            {"ce_specversion": "1.0", "ce_id": "7", "ce_source": "m", "ce_type": "gb", "ce_subject": "sub"},
+            {
+                "ce_specversion": "1.0",
+                "ce_id": "7",
+                "ce_source": "m",
+                "ce_type": "gb",
+                "ce_subject": "sub",
+                "ce_time": TIME,
+            },
             {"transaction_id": "m#7", "properties": {"gb": 5}},
         ),
         (
             b'{"gb": 5}',
-            {"Ce-Specversion": "1.0", "Ce-Id": "7", "Ce-Source": "m", "Ce-Type": "gb", "Ce-Subject": "sub"},
+            {
+                "Ce-Specversion": "1.0",
+                "Ce-Id": "7",
+                "Ce-Source": "m",
+                "Ce-Type": "gb",
+                "Ce-Subject": "sub",
+                "Ce-Time": TIME,
+            },
             {"transaction_id": "m#7", "properties": {"gb": 5}},
         ),
     ],

@@ -41,7 +41,8 @@ def billing(db: Path) -> Iterator[Billing]:
 
 
 def message(number: int) -> bytes:
-    return json.dumps({"transaction_id": str(number), "code": "gb", "external_subscription_id": "sub"}).encode()
+    event = {"transaction_id": str(number), "code": "gb", "external_subscription_id": "sub", "timestamp": 1709632800}
+    return json.dumps(event).encode()
 
 
 def ids(billing: Billing) -> list[int]:
@@ -141,7 +142,9 @@ def test_a_message_that_is_no_event_is_listed_and_holds_nothing_up(billing: Bill
 
 
 def test_cloud_events_come_in_headers_too(billing: Billing, brokers: str) -> None:
-    headers = {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "m", "ce_type": "gb", "ce_subject": "sub"}
+    headers = {"ce_specversion": "1.0", "ce_id": "1", "ce_source": "m", "ce_type": "gb", "ce_subject": "sub"} | {
+        "ce_time": "2024-03-05T10:00:00Z"
+    }
     produce(brokers, b'{"gb": 3}', **headers)
     with consumer(billing, brokers) as member:
         drain(member, 1)

@@ -40,7 +40,9 @@ def ids(billing: Billing) -> list[str]:
 
 
 def lines(*numbers: int) -> str:
-    return "".join(json.dumps({"transaction_id": f"{number:03}", "code": "gb"}) + "\n" for number in numbers)
+    return "".join(
+        json.dumps({"transaction_id": f"{number:03}", "code": "gb", "timestamp": 0}) + "\n" for number in numbers
+    )
 
 
 class _Killed(Exception):
@@ -53,14 +55,17 @@ def test_a_file_is_taken_on_from_where_a_crash_left_it(
 ) -> None:
     monkeypatch.setattr(files, "_BATCH", 3)
     path = tmp_path / f"events{suffix}"
-    rows = [{"transaction_id": f"{number:03}", "code": "gb", "note": "two\nlines"} for number in range(10)]
+    rows = [
+        {"transaction_id": f"{number:03}", "code": "gb", "timestamp": 0, "note": "two\nlines"} for number in range(10)
+    ]
     if suffix == ".parquet":
         parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     elif suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     else:
         path.write_text(
-            "transaction_id,code,note\n" + "".join(f'{row["transaction_id"]},gb,"two\nlines"\n' for row in rows)
+            "transaction_id,code,timestamp,note\n"
+            + "".join(f'{row["transaction_id"]},gb,0,"two\nlines"\n' for row in rows)
         )
 
     batches = 0
@@ -88,7 +93,7 @@ def test_a_growing_file_is_taken_wherever_it_was_looked_at(
 ) -> None:
     directory = tmp_path_factory.mktemp("growing")
     path = directory / "events.csv"
-    whole = 'transaction_id,code,note\n1,gb,a\n2,gb,"b\n""c"""\n3,gb,d\n4,gb,ü\n'.encode()
+    whole = 'transaction_id,code,timestamp,note\n1,gb,0,a\n2,gb,0,"b\n""c"""\n3,gb,0,d\n4,gb,0,ü\n'.encode()
     with Billing(directory / "billing.db") as billing:
         for cut in sorted(cuts):
             path.write_bytes(whole[: cut * 5])
@@ -167,10 +172,10 @@ def test_files_of_a_directory_are_taken_as_they_come_and_grow(billing: Billing, 
 
 def test_a_line_without_its_end_waits_until_nobody_writes_any_more(billing: Billing, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    path.write_text("transaction_id,code,gb\n1,gb,5\n2,gb,12")
+    path.write_text("transaction_id,code,timestamp,gb\n1,gb,0,5\n2,gb,0,12")
     assert outcomes(WatchedDirectory(billing, tmp_path, settled_after=10**9).scan()) == {"a.csv": (1, 0)}
     with path.open("a") as file:
-        file.write("3\n3,gb,7")
+        file.write("3\n3,gb,0,7")
     assert outcomes(WatchedDirectory(billing, tmp_path, settled_after=10**9).scan()) == {"a.csv": (1, 0)}
     assert billing.events.get("2").properties == {"gb": "123"}
     assert outcomes(WatchedDirectory(billing, tmp_path, settled_after=0).scan()) == {"a.csv": (1, 0)}

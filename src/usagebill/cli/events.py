@@ -48,13 +48,14 @@ def events() -> None:
 @database()
 @as_json
 def import_file(file: Path, organization: str | None, path: str, json_output: bool) -> None:
-    """Import the events of FILE: JSON objects or CloudEvents, one a line (.jsonl), a table with a header (.csv), or
-    Parquet (.parquet).
+    """Import the events of FILE: JSON objects or CloudEvents, one a line (.jsonl, .ndjson), a table with a header
+    (.csv), or Parquet (.parquet), for example what `usagebill export events` wrote.
 
-    The columns of a table are transaction_id, code, external_subscription_id, timestamp and precise_total_amount_cents;
-    every other column that is not empty becomes a property. Timestamps are Unix seconds or ISO 8601. An event with a
-    transaction id that its subscription already has is skipped, so the same file can be imported again; an interrupted
-    import resumes where it stopped. Exits with 1 if lines were refused.
+    A table has the columns transaction_id, code and timestamp, and may have external_subscription_id,
+    precise_total_amount_cents and properties (a JSON object); every other column that is not empty becomes a property.
+    Timestamps are Unix seconds or ISO 8601; a row without one is refused. An event with a transaction id that its
+    subscription already has is skipped, so the same file can be imported again; an interrupted import resumes where it
+    stopped. Exits with 1 if lines were refused.
     """
     if file.suffix not in SUFFIXES:
         raise click.UsageError(f"{file.name} is none of {', '.join(SUFFIXES)}")

@@ -20,9 +20,10 @@ __all__ = ["FORMATS", "Sink", "sink"]
 
 FORMATS = ("csv", "parquet", "xlsx")
 _BATCH = 5_000
-# The rows of a sheet, heading included; the digits of Excel's numbers.
+# The rows of a sheet, heading included; the digits of Excel's numbers, the characters of its texts.
 _SHEET = 1_048_576
 _EXCEL_DIGITS = 15
+_EXCEL_TEXT = 32_767
 _DECIMAL = (38, 15)
 
 
@@ -161,7 +162,13 @@ class _ExcelFile:
             else:
                 sheet.write_number(row, column, value)
         else:
-            sheet.write_string(row, column, str(value))
+            text = str(value)
+            if len(text) > _EXCEL_TEXT:
+                name = list(self._columns)[column]
+                raise click.ClickException(
+                    f"{name} has a text of {len(text)} characters, and Excel's cells hold {_EXCEL_TEXT}; CSV has room"
+                )
+            sheet.write_string(row, column, text)
 
 
 @contextmanager

@@ -50,13 +50,26 @@ def usage_event(sent: Mapping[str, object]) -> Mapping[str, object]:
     if problems:
         raise NotACloudEvent(problems)
     return {
-        "transaction_id": f"{sent['source']}#{sent['id']}",
+        "transaction_id": _transaction_id(str(sent["source"]), str(sent["id"])),
         "code": sent["type"],
         "external_subscription_id": sent["subject"],
         "timestamp": timestamp,
         "properties": {} if properties is None else properties,
         "precise_total_amount_cents": sent.get(_AMOUNT),
     }
+
+
+def _transaction_id(source: str, id: str) -> str:
+    """One text for each pair: `source#id`, whose last # is the one between them.
+
+    An id that has a # itself would be taken for the end of a longer source. It is written in a form that no other pair
+    gives, since no source is blank: a #, and both with %, # and & percent-encoded.
+    """
+    return f"#{_encoded(source)}&{_encoded(id)}" if "#" in id else f"{source}#{id}"
+
+
+def _encoded(text: str) -> str:
+    return text.replace("%", "%25").replace("#", "%23").replace("&", "%26")
 
 
 def _unix_seconds(time: object) -> str | None:

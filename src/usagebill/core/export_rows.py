@@ -11,7 +11,7 @@ from typing import TypeAlias
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.customers import Customer
-from usagebill.core.events import Event
+from usagebill.core.events import Event, property_text
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment
@@ -281,7 +281,7 @@ def event_row(event: Event) -> Row:
         "external_subscription_id": event.external_subscription_id,
         "timestamp": event.timestamp,
         "precise_total_amount_cents": event.precise_total_amount_cents,
-        "properties": json.dumps(event.properties, ensure_ascii=False, default=str),
+        "properties": property_text(event.properties),
         "created_at": event.created_at,
     }
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from decimal import Decimal
 
-from usagebill.bindings import unix_seconds
 from usagebill.core.cloud_events import NotACloudEvent, is_cloud_event, usage_event
 from usagebill.core.event_sources import LONGEST_PAYLOAD
-from usagebill.core.instants import parse_instant
 from usagebill.json_text import parse_json
 from usagebill.operations.event_sources import Arrival
+from usagebill.sources.rows import of_event
 
-__all__ = ["arrival_of", "timed"]
+__all__ = ["arrival_of"]
 
 _NO_HEADERS: Mapping[str, str] = {}
 # Header prefixes of CloudEvents attributes in Kafka and NATS, if the message is `data` alone (binary mode).
 _ATTRIBUTES = ("ce_", "ce-")
+_NOT_FINITE = re.compile(r'"([^"\\]{1,100})"\s*:\s*(NaN|-?Infinity)\b')
 
 
 def arrival_of(position: int, payload: bytes, headers: Mapping[str, str] = _NO_HEADERS) -> Arrival:
@@ -31,23 +31,17 @@ def arrival_of(position: int, payload: bytes, headers: Mapping[str, str] = _NO_H
     try:
         sent = parse_json(payload)
     except ValueError:
-        return Arrival(position, text, problem={"payload": ["invalid_json"]})
+        not_finite = _NOT_FINITE.search(text)
+        code = f"'{not_finite[1]}' is {not_finite[2]}, which no usage is, nor JSON" if not_finite else "invalid_json"
+        return Arrival(position, text, problem={"payload": [code]})
     if attributes:
         sent = {**attributes, "data": sent}
     if not isinstance(sent, dict):
         return Arrival(position, text, problem={"payload": ["not_an_object"]})
     try:
-        return Arrival(position, text, usage_event(sent) if is_cloud_event(sent) else timed(sent))
+        event = usage_event(sent) if is_cloud_event(sent) else sent
     except NotACloudEvent as problem:
         return Arrival(position, text, problem=dict(problem.problems))
-
-
-def timed(event: Mapping[str, object]) -> Mapping[str, object]:
-    """The event with a date as timestamp converted to seconds."""
-    timestamp = event.get("timestamp")
-    instant = parse_instant(timestamp) if isinstance(timestamp, str) and "-" in timestamp[1:] else None
-    return event if instant is None else {**event, "timestamp": _plain(unix_seconds(instant))}
-
-
-def _plain(seconds: Decimal) -> int | Decimal:
-    return int(seconds) if seconds == seconds.to_integral_value() else seconds
+    if is_cloud_event(sent) and sent.get("time") is None:
+        return Arrival(position, text, problem={"time": ["value_is_mandatory"]})
+    return of_event(position, text, event)

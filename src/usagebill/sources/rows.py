@@ -1,0 +1,130 @@
+"""Rows of usage: what a line, a row of a table and a message of a broker must have in common to be an event.
+
+Whoever sends an event over HTTP without a timestamp means now. A file is read hours or months after what it tells of,
+and a message may have waited, so that a row has to say when the usage was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Final
+
+from usagebill.bindings import unix_seconds
+from usagebill.core.event_times import timestamp_problem
+from usagebill.core.events import JsonValue, parse_timestamp
+from usagebill.core.instants import parse_instant
+from usagebill.json_text import parse_json
+from usagebill.operations.event_sources import Arrival
+
+__all__ = ["FIELDS", "NotAHeader", "check_columns", "of_columns", "of_event"]
+
+FIELDS: Final = (
+    "transaction_id",
+    "code",
+    "external_subscription_id",
+    "timestamp",
+    "precise_total_amount_cents",
+    "properties",
+)
+_NEEDED: Final = ("transaction_id", "code", "timestamp")
+# `usagebill export events` also writes when an event was received, which is no property of it.
+_EXPORTED: Final = frozenset({*FIELDS, "created_at"})
+_SHOWN = 20
+
+
+class NotAHeader(Exception):
+    """The columns of a table are not those of events: nothing of it can be read."""
+
+
+def check_columns(columns: Sequence[str]) -> None:
+    """Raise `NotAHeader` unless the columns of a table are unambiguous and have what every event needs."""
+    problems = [f"column {_quoted(name)} stands there {count} times" for name, count in _repeated(columns)]
+    misspelled = dict(_misspelled(columns))
+    problems += [
+        f"column {_quoted(name)} must be written {_quoted(field)}, in lower case and without blanks"
+        for name, field in misspelled.items()
+    ]
+    missing = [field for field in _NEEDED if field not in columns and field not in misspelled.values()]
+    if missing:
+        columns_shown = ", ".join(_quoted(name) for name in columns[:_SHOWN])
+        problems.append(f"there is no column {' and no column '.join(map(_quoted, missing))}, but {columns_shown}")
+    if problems:
+        raise NotAHeader("; ".join(problems))
+
+
+def of_columns(position: int, payload: str, values: Mapping[str, object]) -> Arrival:
+    """An event from a row of a table: a column that is no field is a property. None is absent, as is a blank field."""
+    present = {name: value for name, value in values.items() if not (value is None or (value == "" and name in FIELDS))}
+    event: dict[str, object] = {name: present.pop(name) for name in FIELDS if name in present}
+    if values.keys() >= _EXPORTED:
+        present.pop("created_at", None)
+    properties = _properties(event)
+    if properties is None:
+        return Arrival(position, payload, problem={"properties": ["is no JSON object"]})
+    for name in present:
+        if name in properties:
+            return Arrival(
+                position, payload, problem={"properties": [f"{_quoted(name)} is in them and is a column too"]}
+            )
+    return _timed(position, payload, {**event, "properties": {**properties, **present}})
+
+
+def of_event(position: int, payload: str, event: Mapping[str, object]) -> Arrival:
+    """An event from a JSON object with the fields of `POST /events`, or from a CloudEvent that was read as one."""
+    misspelled = next(_misspelled(event), None)
+    if misspelled is not None:
+        return Arrival(position, payload, problem={misspelled[1]: [f"is written {_quoted(misspelled[0])}"]})
+    properties = _properties(event)
+    if properties is None:
+        return Arrival(position, payload, problem={"properties": ["is no JSON object"]})
+    return _timed(position, payload, {**event, "properties": properties})
+
+
+def _timed(position: int, payload: str, event: Mapping[str, object]) -> Arrival:
+    """The event with its timestamp in Unix seconds; refused without one, since nobody knows which period it is of."""
+    sent = event.get("timestamp")
+    instant = parse_instant(sent) if isinstance(sent, str) and "-" in sent[1:] else None
+    if instant is not None:
+        return Arrival(position, payload, {**event, "timestamp": _plain(unix_seconds(instant))})
+    if parse_timestamp(_scalar(sent)) is None:
+        return Arrival(position, payload, problem={"timestamp": [timestamp_problem(sent)]})
+    return Arrival(position, payload, event)
+
+
+def _scalar(sent: object) -> JsonValue:
+    return sent if isinstance(sent, (str, int, Decimal)) else None
+
+
+def _plain(seconds: Decimal) -> int | Decimal:
+    return int(seconds) if seconds == seconds.to_integral_value() else seconds
+
+
+def _properties(event: Mapping[str, object]) -> Mapping[str, object] | None:
+    """The properties, which tables hold as JSON text; None if they are no object."""
+    properties = event.get("properties")
+    if isinstance(properties, str) and properties.strip():
+        try:
+            properties = parse_json(properties.encode())
+        except ValueError:
+            return None
+    if properties is None or properties == "":
+        return {}
+    return properties if isinstance(properties, Mapping) else None
+
+
+def _repeated(columns: Sequence[str]) -> Iterable[tuple[str, int]]:
+    return ((name, count) for name, count in Counter(columns).items() if count > 1)
+
+
+def _misspelled(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Names that differ from a field's in nothing but case, blanks and hyphens, each with the field."""
+    for name in names:
+        plain = name.strip(" \t\ufeff\u00a0").casefold().replace(" ", "_").replace("-", "_")
+        if name not in FIELDS and plain in FIELDS:
+            yield name, plain
+
+
+def _quoted(name: str) -> str:
+    return f"'{name}'"
