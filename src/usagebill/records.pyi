@@ -727,7 +727,7 @@ class Subscription(_Subscription):
     Empty termination options mean credit and generate. `fixed_charge_units` are this subscription's own numbers of
     units, by fixed charge id. `origin` is the plan change (upgrade or downgrade) that created it, `succession` the one
     that ended it. `billed_from` is the instant up to which the previous plan was billed, None if that is `started_at`
-    or there was no previous plan."""
+    or there was no previous plan. `bill_from` says what is billed of the time before it was created."""
 
     @property
     def applicable_usage_thresholds(self) -> list[ApplicableThresholdView]: ...

@@ -79,7 +79,7 @@ def facts(
     return FeeFacts(
         cycle=subscription,
         boundaries=billing_boundaries(subscription, at, period_billed=period_billed),
-        created_at=instant(created) if created else subscription.started_at,
+        billed_since=instant(created) if created else subscription.started_at,
         active=subscription.terminated_at is None,
         predecessor=predecessor,
         first_invoice=first,

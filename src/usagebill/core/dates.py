@@ -24,6 +24,7 @@ __all__ = [
     "IssuingDateAdjustment",
     "IssuingDateAnchor",
     "Occasion",
+    "belated",
     "dates_at_creation",
     "dates_at_finalization",
     "dates_with_new_settings",
@@ -71,6 +72,11 @@ class InvoiceDates:
     issuing: date
     payment_due: date
     expected_finalization: date
+
+
+def belated(occasion: Occasion) -> Occasion:
+    """The occasion that dates an invoice for time billed belatedly: it has no period end to be dated from."""
+    return Occasion.SUBSCRIPTION if occasion is Occasion.PERIODIC else occasion
 
 
 def issuing_offset(occasion: Occasion, settings: DatingSettings) -> int:

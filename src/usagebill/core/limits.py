@@ -42,6 +42,8 @@ __all__ = [
     "MOST_FILTERS",
     "MOST_FILTER_KEYS",
     "MOST_FILTER_VALUES",
+    "MOST_PAST_EVENTS",
+    "MOST_PAST_RUNS",
     "MOST_RANGES",
     "ONE_OFF_TOTAL",
     "ONE_OFF_UNIT_PRICE",
@@ -67,6 +69,9 @@ MOST_FILTER_VALUES = 100_000
 MOST_FILTER_KEYS = 100
 # Ranges of one graduated or volume price, each of which is a line of a document.
 MOST_RANGES = 1_000
+# Runs and events paid in advance that the creation of a subscription with a start in the past makes up for, at once.
+MOST_PAST_RUNS = 120
+MOST_PAST_EVENTS = 1_000
 
 # Trailing zeros are not counted as decimals.
 _DECIMALS = 30

@@ -55,7 +55,7 @@ class FeeFacts:
 
     cycle: Cycle
     boundaries: Boundaries
-    created_at: datetime
+    billed_since: datetime
     active: bool = True  # status active or incomplete
     predecessor: Succession | None = None  # the plan change that created this subscription
     first_invoice: bool = False  # this subscription has no other invoice than the present one
@@ -74,8 +74,8 @@ class FeeFacts:
 
     @property
     def started_in_past(self) -> bool:
-        """Whether the subscription was created on a later local date than its start."""
-        return self.cycle.start_date < local_date(self.created_at, self.cycle.tz)
+        """Whether it was created on a later local date than its start, and is not billed for the time before."""
+        return self.cycle.start_date < local_date(self.billed_since, self.cycle.tz)
 
     @property
     def ended(self) -> bool:

@@ -34,6 +34,7 @@ __all__ = [
     "RUNNING",
     "TRANSITIONS",
     "UNENDED",
+    "BillFrom",
     "Event",
     "Start",
     "Subscription",
@@ -41,6 +42,7 @@ __all__ = [
     "TerminationCredit",
     "TerminationInvoice",
     "active_subscription",
+    "billed_since",
     "cycle_of",
     "is_upgrade",
     "known_since",
@@ -56,6 +58,14 @@ __all__ = [
 _END_OF_TIME = datetime(9999, 12, 30, tzinfo=UTC)
 
 
+class BillFrom(StrEnum):
+    """What is billed of the time between a start in the past and the creation of the subscription."""
+
+    NOW = "now"  # nothing that is due already: the next run is the first
+    CURRENT_PERIOD = "current_period"  # what has been due since the start of the open period
+    START = "start"  # everything, as if the subscription had been created at its start
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
     """`subscription_at` is the anchor of anniversary periods, `started_at` the instant from which it is billed.
@@ -63,7 +73,7 @@ class Subscription:
     Empty termination options mean credit and generate. `fixed_charge_units` are this subscription's own numbers of
     units, by fixed charge id. `origin` is the plan change (upgrade or downgrade) that created it, `succession` the one
     that ended it. `billed_from` is the instant up to which the previous plan was billed, None if that is `started_at`
-    or there was no previous plan.
+    or there was no previous plan. `bill_from` says what is billed of the time before it was created.
     """
 
     id: str
@@ -102,6 +112,7 @@ class Subscription:
     origin: str | None = None
     succession: str | None = None
     termination_announced_at: datetime | None = None
+    bill_from: BillFrom = BillFrom.NOW
 
     @property
     def ends_at(self) -> datetime | None:
@@ -128,6 +139,15 @@ def cycle_of(subscription: Subscription, plan: Plan, tz: tzinfo, *, succession: 
         succession=succession,
         tz=tz,
     )
+
+
+def billed_since(subscription: Subscription) -> datetime:
+    """Since when its fees are billed as if it had been there: since it was created, or started if its past is billed
+    too.
+    """
+    if subscription.bill_from is BillFrom.NOW or subscription.started_at is None:
+        return subscription.created_at
+    return min(subscription.started_at, subscription.created_at)
 
 
 def known_since(subscription: Subscription) -> datetime:

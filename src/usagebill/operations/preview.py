@@ -38,7 +38,15 @@ from usagebill.core.periods.schedule import (
 )
 from usagebill.core.plans import Plan
 from usagebill.core.subscription_requests import preview_problem
-from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, is_upgrade, known_since
+from usagebill.core.subscriptions import (
+    UNENDED,
+    Start,
+    Subscription,
+    SubscriptionStatus,
+    is_upgrade,
+    known_since,
+    start_of,
+)
 from usagebill.inputs import ABSENT, Input, Maybe, read, sent_as
 from usagebill.json_text import JsonObject
 from usagebill.operations import coupons, customers
@@ -73,6 +81,7 @@ class PreviewInput:
     customer: Maybe[Mapping[str, object]] = sent_as(CustomerInput)
     plan_code: Maybe[str] = ABSENT
     subscription_at: Maybe[str] = ABSENT
+    bill_from: Maybe[str] = ABSENT
     billing_time: Maybe[str] = ABSENT
     coupons: Maybe[object] = sent_as(tuple[CouponInput, ...])
     subscriptions: Maybe[object] = ABSENT
@@ -281,17 +290,19 @@ def _purchased(work: Work, customer: Customer, sent_fields: PreviewInput) -> tup
         sent_fields.billing_time if sent_fields.billing_time in tuple(BillingTime) else BillingTime.CALENDAR.value
     )
     external_id = work.new_id()
-    start = work.at(begins)
+    in_past = start_of(begins, work.now, zone_of(work, customer)) is Start.PAST
+    start = work if in_past else work.at(begins)
     request = SubscriptionInput(
         external_customer_id=customer.external_id,
         external_id=external_id,
         plan_code=plan.code,
         billing_time=billing_time,
         subscription_at=begins.isoformat(),
+        bill_from=sent_fields.bill_from,
     )
     starting = _made(start, customer.id, lambda: create(start, request))
-    if starting is not None and plan.pay_in_advance:
-        return begins, _complete(start, starting)
+    if starting is not None and (in_past or plan.pay_in_advance):
+        return start.now, _complete(start, starting)
     created = start.tx.first(Subscription, eq("customer_id", customer.id), eq("external_id", external_id))
     if created is None:
         raise NotFound("subscription", external_id)

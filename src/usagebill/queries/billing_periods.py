@@ -24,7 +24,7 @@ from usagebill.core.periods import (
 )
 from usagebill.core.periods.continuation import BilledWindow, continued
 from usagebill.core.plans import Plan, PlanDefinition
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import BillFrom, Subscription
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import find_subscription
@@ -220,7 +220,8 @@ def last_billed_charges(reader: Reader, contract: Contract) -> Window | None:
 
 
 def billed_through_day(reader: Reader, contract: Contract, periods: Cycle) -> date | None:
-    """The local date by `periods` up to which runs have billed the subscription, None before the first run.
+    """The local date by `periods` up to which runs have billed the subscription, None before the first run; that of
+    the period open at its creation if nothing before is to be billed.
 
     If the start was billed in advance in another time zone, nothing is left to bill until its first period ends (a
     month if the plan bills one part monthly).
@@ -228,6 +229,9 @@ def billed_through_day(reader: Reader, contract: Contract, periods: Cycle) -> da
     last = contract.last_run
     if last is not None:
         return billed_through(periods, run_at=last.timestamp, run_tz=ZoneInfo(last.timezone))
+    if contract.subscription.bill_from is BillFrom.CURRENT_PERIOD:
+        opened_on = periods.period(local_date(contract.subscription.created_at, periods.tz), periods.billing_interval)
+        return opened_on.start if opened_on.start > periods.start_date else None
     started = None
     if contract.plan.pay_in_advance:
         started = reader.tx.first(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import WHOLE_REASONS
+from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.near_names import near_name
 from usagebill.core.subscriptions import ACTIVATED, Subscription, subscription_at
@@ -31,7 +31,7 @@ from usagebill.core.unbilled import (
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
-from usagebill.storage.conditions import Condition, asc, desc, eq, less, present, related, within
+from usagebill.storage.conditions import Condition, asc, desc, eq, less, ne, present, related, within
 from usagebill.work import Reader
 
 __all__ = ["metric_by_code", "stretches", "unbilled", "why_unbilled"]
@@ -154,6 +154,8 @@ def _billing_from(reader: Reader, subscription: Subscription) -> datetime | None
         BillingPeriod,
         eq("subscription_id", subscription.id),
         present("charges_from_datetime"),
+        # What is billed in advance at a start bills no usage.
+        ne("invoicing_reason", InvoicingReason.STARTING),
         order=[asc("charges_from_datetime")],
     )
     starts = [] if charges is None else [charges.start]

@@ -24,6 +24,7 @@ from usagebill.core.invoices.totals import SettlementInputs, settled
 from usagebill.core.plans import Charge, FixedChargeUnits
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscription_fees import FeeFacts, fee_is_due, fee_rule
+from usagebill.core.subscriptions import billed_since
 from usagebill.core.taxes import Tax, taxed_fee
 from usagebill.queries.billing_periods import BillingContext, billing_context, boundaries_to_bill
 from usagebill.rating.charge_scope import ChargeScope
@@ -203,7 +204,7 @@ def _has_same_days(reader: Reader, pattern: Pattern, contract: Contract, *, is_b
     known = with_facts(
         facts,
         cycle=contract.cycle(),
-        created_at=contract.subscription.created_at,
+        billed_since=billed_since(contract.subscription),
         fee_billed=is_billed_before,
         first_invoice=contract.last_run is None,
     )

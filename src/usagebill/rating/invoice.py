@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from usagebill.core.bills import Bill, Step
 from usagebill.core.contracts import Contract, Parties
 from usagebill.core.copies import replace
-from usagebill.core.dates import InvoiceDates, dates_at_creation, dates_at_finalization
+from usagebill.core.dates import InvoiceDates, belated, dates_at_creation, dates_at_finalization
 from usagebill.core.error_details import GENERATION_ERROR, without
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
@@ -75,8 +75,12 @@ class Entry:
     reason: InvoicingReason
 
 
-def opened(reader: Reader, contract: Contract, *, at: datetime, trigger: Trigger) -> Invoice:
-    """An empty invoice of the trigger's kind for the contract's customer, dated for billing timestamp `at`."""
+def opened(
+    reader: Reader, contract: Contract, *, at: datetime, trigger: Trigger, dated: datetime | None = None
+) -> Invoice:
+    """An empty invoice of the trigger's kind for the contract's customer, dated for billing timestamp `at`, or for
+    `dated` if that time is billed belatedly.
+    """
     parties = contract.parties
     settings = parties.dating
     kind = KINDS[trigger]
@@ -87,7 +91,9 @@ def opened(reader: Reader, contract: Contract, *, at: datetime, trigger: Trigger
         issuer=parties.issuer,
         currency=contract.plan.amount_currency,
         timezone=parties.timezone,
-        dates=dates_at_creation(kind.occasion, settings, at, contract.zone),
+        dates=dates_at_creation(kind.occasion, settings, at, contract.zone)
+        if dated is None
+        else dates_at_creation(belated(kind.occasion), settings, dated, contract.zone),
         net_payment_term=settings.net_payment_term,
         now=reader.now,
         purchase_order_number=contract.subscription.purchase_order_number,
@@ -131,14 +137,15 @@ def subscription_bill(
     at: datetime,
     trigger: Trigger,
     hidden: bool = False,
+    dated: datetime | None = None,
 ) -> Bill | None:
     """The bill of `entries` (of one customer, currency and billing entity) at billing timestamp `at`.
 
-    The invoice is a draft during the customer's grace period, unless it is `hidden` until it is paid. None if a run has
-    already billed one of the subscriptions for the same periods.
+    The invoice is a draft during the customer's grace period, unless it is `hidden` until it is paid. `dated` is for
+    time billed belatedly. None if a run has already billed one of the subscriptions for the same periods.
     """
     first = entries[0].contract
-    invoice = opened(reader, first, at=at, trigger=trigger)
+    invoice = opened(reader, first, at=at, trigger=trigger, dated=dated)
     contexts = []
     for entry in entries:
         contract = entry.contract
@@ -206,12 +213,20 @@ def _rated_period(reader: Reader, context: BillingContext) -> RatedUsage:
     return replace(usage, fees=tuple(fees) if commitment is None else (*fees, commitment))
 
 
-def added_units_bill(reader: Reader, contract: Contract, charges: Sequence[FixedCharge], *, at: datetime) -> Bill:
+def added_units_bill(
+    reader: Reader,
+    contract: Contract,
+    charges: Sequence[FixedCharge],
+    *,
+    at: datetime,
+    dated: datetime | None = None,
+) -> Bill:
     """The bill for units of `charges` (fixed, paid in advance) beyond those already billed for the period.
 
-    `at` is the instant of the change, or of the start. The invoice is never a draft.
+    `at` is the instant of the change, or of the start; `dated` is for one billed belatedly. The invoice is never a
+    draft.
     """
-    invoice = opened(reader, contract, at=at, trigger=Trigger.ADDED_UNITS)
+    invoice = opened(reader, contract, at=at, trigger=Trigger.ADDED_UNITS, dated=dated)
     boundaries = boundaries_to_bill(reader, contract, at)
     period = billing_period(reader, invoice, contract.subscription, boundaries, InvoicingReason.IN_ADVANCE)
     context = billing_context(reader, invoice, period, contract)

@@ -24,7 +24,7 @@ from usagebill.core.provider_requests import PayableType
 from usagebill.core.recurring_rules import RuleStatus
 from usagebill.core.security_logs import LOG_TYPES
 from usagebill.core.statuses import ChargeStatus, PaymentStatus, SyncStatus, TaxStatus
-from usagebill.core.subscriptions import SubscriptionStatus
+from usagebill.core.subscriptions import BillFrom, SubscriptionStatus
 from usagebill.core.sync_connections import KINDS as SYNC_KINDS
 from usagebill.core.sync_connections import SyncSubject
 from usagebill.core.tax_providers import KINDS as TAX_KINDS
@@ -129,6 +129,7 @@ SHOWN: Mapping[str, Field] = {
     "plan_amount_cents": Field("The plan's fee of each interval, before taxes.", unit="cents"),
     "plan_amount_currency": Field("The currency of the plan, ISO 4217."),
     "subscription_at": Field("When it starts."),
+    "bill_from": Field("What was billed of a start in the past.", values=tuple(BillFrom)),
     "started_at": Field("When it started; null before."),
     "activated_at": Field("When it became active; null before."),
     "canceled_at": Field("When it was canceled before it became active; else null."),

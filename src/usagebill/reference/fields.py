@@ -28,7 +28,7 @@ from usagebill.core.pricing import MODELS
 from usagebill.core.recurring_rules import RuleInterval, RuleMethod, RuleTrigger
 from usagebill.core.security_logs import LOG_TYPES
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES, PaymentStatus
-from usagebill.core.subscriptions import SubscriptionStatus
+from usagebill.core.subscriptions import BillFrom, SubscriptionStatus
 from usagebill.core.sync_connections import KINDS as SYNC_KINDS
 from usagebill.core.sync_connections import TARGETED_OBJECTS, SyncSubject
 from usagebill.core.tax_providers import KINDS as TAX_KINDS
@@ -184,7 +184,17 @@ FIELDS: Mapping[str, Field] = {
     "authorization": Field(
         "An amount that Stripe must authorize on the customer's payment method first; it is not charged."
     ),
-    "subscription_at": Field("When it starts; a past start is billed retroactively.", default="now"),
+    "subscription_at": Field(
+        "When it starts. If that is on an earlier day, `bill_from` says what is billed of the time since: by default"
+        " only what the next runs bill.",
+        default="now",
+    ),
+    "bill_from": Field(
+        "What is billed of a start in the past: `now`: only what the next runs bill; `current_period`: also what the"
+        " open period is billed in advance; `start`: everything since the start, one invoice for each billing day.",
+        values=tuple(BillFrom),
+        default="now",
+    ),
     "ending_at": Field("When it ends automatically.", example="2030-12-31T23:59:59Z"),
     "plan_overrides": Field("Values that this subscription has instead of its plan's."),
     "activation_rules": Field("Conditions for its activation: `payment` waits for the first payment."),

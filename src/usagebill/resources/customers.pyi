@@ -539,6 +539,7 @@ class Subscriptions(Resource):
         name: str | None = ...,
         billing_time: Literal["calendar", "anniversary"] | None = ...,
         subscription_at: date | str | None = ...,
+        bill_from: Literal["now", "current_period", "start"] | None = ...,
         ending_at: date | str | None = ...,
         billing_entity_code: str | None = ...,
         plan_overrides: PlanOverridesFields | Mapping[str, Any] | None = ...,
@@ -568,7 +569,8 @@ class Subscriptions(Resource):
         external_id: Your own id of the subscription, which events refer to. Another plan for it is an upgrade or a downgrade. Required.
         name: The name on invoices. Default: the name of the plan.
         billing_time: Whether periods follow the calendar, or start on the day of the subscription's start. One of calendar, anniversary. Default: calendar.
-        subscription_at: When it starts; a past start is billed retroactively. Default: now.
+        subscription_at: When it starts. If that is on an earlier day, `bill_from` says what is billed of the time since: by default only what the next runs bill. Default: now.
+        bill_from: What is billed of a start in the past: `now`: only what the next runs bill; `current_period`: also what the open period is billed in advance; `start`: everything since the start, one invoice for each billing day. One of now, current_period, start. Default: now.
         ending_at: When it ends automatically.
         billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
         plan_overrides: Values that this subscription has instead of its plan's.
@@ -608,7 +610,7 @@ class Subscriptions(Resource):
 
         external_id: Your own id of it.
         name: A readable name.
-        subscription_at: When it starts; a past start is billed retroactively. Default: now.
+        subscription_at: When it starts. If that is on an earlier day, `bill_from` says what is billed of the time since: by default only what the next runs bill. Default: now.
         ending_at: When it ends automatically.
         billing_entity_code: The billing entity that issues invoices, by code. Default: the default one.
         plan_overrides: Values that this subscription has instead of its plan's.

@@ -481,6 +481,7 @@ class Invoices(Resource):
         customer: CustomerFields | Mapping[str, Any],
         plan_code: str | None = ...,
         subscription_at: date | str | None = ...,
+        bill_from: Literal["now", "current_period", "start"] | None = ...,
         billing_time: Literal["calendar", "anniversary"] | None = ...,
         coupons: Sequence[CouponFields | Mapping[str, Any]] | None = ...,
         subscriptions: PreviewSubscriptions | Mapping[str, Any] | None = ...,
@@ -494,7 +495,8 @@ class Invoices(Resource):
 
         customer: The customer: an `external_id`, fields that replace the stored ones, or both. Required.
         plan_code: The plan, by code.
-        subscription_at: When it starts; a past start is billed retroactively. Default: now.
+        subscription_at: When it starts. If that is on an earlier day, `bill_from` says what is billed of the time since: by default only what the next runs bill. Default: now.
+        bill_from: What is billed of a start in the past: `now`: only what the next runs bill; `current_period`: also what the open period is billed in advance; `start`: everything since the start, one invoice for each billing day. One of now, current_period, start. Default: now.
         billing_time: Whether periods follow the calendar, or start on the day of the subscription's start. One of calendar, anniversary. Default: calendar.
         coupons: Coupons for a customer without any: by `code`, or with the fields of a new one.
         subscriptions: Existing subscriptions to preview the next invoice of.

@@ -63,6 +63,7 @@ class SubscriptionView(TypedDict):
     started_at: Instant | None
     ending_at: Instant | None
     subscription_at: Instant
+    bill_from: str
     terminated_at: Instant | None
     trial_ended_at: Instant | None
     previous_plan_code: str | None
@@ -187,6 +188,7 @@ def contract_view(reader: Reader, contract: Contract, *, is_alone: bool = False)
         "started_at": millisecond_text(subscription.started_at),
         "ending_at": instant_text(subscription.ending_at),
         "subscription_at": instant_text(subscription.subscription_at),
+        "bill_from": subscription.bill_from,
         "terminated_at": instant_text(subscription.terminated_at),
         "trial_ended_at": instant_text(subscription.trial_ended_at),
         "previous_plan_code": None if previous is None else plan_of(reader, previous).code,

@@ -28,17 +28,19 @@ def bill(
     at: datetime,
     trigger: Trigger,
     hidden: bool = False,
+    dated: datetime | None = None,
 ) -> Invoice | None:
     """Invoice `entries` (of one customer, currency and billing entity) with billing timestamp `at`.
 
     The invoice is a draft during the customer's grace period, and issued at once without one; with `hidden` it stays
-    hidden until it is paid. None if a run has billed one of the subscriptions for the same periods already.
+    hidden until it is paid. It is dated for `at`, or for `dated` if that time is billed belatedly. None if a run has
+    billed one of the subscriptions for the same periods already.
     """
-    make = partial(subscription_bill, entries=entries, at=at, trigger=trigger, hidden=hidden)
+    make = partial(subscription_bill, entries=entries, at=at, trigger=trigger, hidden=hidden, dated=dated)
     owed = work.worked_out(
         _key(entries),
         make,
-        inputs=(entries, at, trigger, hidden),
+        inputs=(entries, at, trigger, hidden, dated),
         subscriptions=lambda: len(entries),
     )
     return None if owed is None else record(work, owed)
@@ -47,7 +49,7 @@ def bill(
 def foresee_bill(work: Work, entries: Sequence[Entry], *, at: datetime, trigger: Trigger) -> None:
     """Compute ahead the bill that `bill` will need, if nothing is written yet and that is possible."""
     make = partial(subscription_bill, entries=entries, at=at, trigger=trigger)
-    work.foresee(_key(entries), make, inputs=(entries, at, trigger, False))
+    work.foresee(_key(entries), make, inputs=(entries, at, trigger, False, None))
 
 
 def _key(entries: Sequence[Entry]) -> Hashable:
@@ -55,14 +57,20 @@ def _key(entries: Sequence[Entry]) -> Hashable:
 
 
 def bill_added_units(
-    work: Work, contract: Contract, charges: Sequence[FixedCharge], *, at: datetime, hidden: bool = False
+    work: Work,
+    contract: Contract,
+    charges: Sequence[FixedCharge],
+    *,
+    at: datetime,
+    hidden: bool = False,
+    dated: datetime | None = None,
 ) -> Invoice:
     """Invoice at once the units of `charges` (fixed, paid in advance) beyond those billed for the period.
 
-    `at` is the instant of the change, or of the start. The invoice is never a draft; with `hidden` it stays hidden
-    until it is paid.
+    `at` is the instant of the change, or of the start; `dated` is for one billed belatedly. The invoice is never a
+    draft; with `hidden` it stays hidden until it is paid.
     """
-    owed = added_units_bill(work, contract, charges, at=at)
+    owed = added_units_bill(work, contract, charges, at=at, dated=dated)
     grace_period = contract.parties.dating.grace_period
     return record(work, replace(owed, step=step_of(Trigger.ADDED_UNITS, grace_period=grace_period, hidden=hidden)))
 

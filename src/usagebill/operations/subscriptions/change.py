@@ -79,6 +79,7 @@ def _following(
         fixed_charge_units=chosen.fixed_charge_units,
         status=SubscriptionStatus.PENDING,
         billing_time=current.billing_time,
+        bill_from=current.bill_from,
         subscription_at=current.subscription_at,
         previous_subscription_id=current.id,
         origin=origin.value,

@@ -12,6 +12,7 @@ from usagebill.core.plans import Plan
 from usagebill.core.subscription_requests import RequestEffect, effect_of_request
 from usagebill.core.subscriptions import (
     HOLDING_ID,
+    BillFrom,
     Start,
     Subscription,
     SubscriptionStatus,
@@ -27,6 +28,7 @@ from usagebill.operations.subscriptions.authorization import authorize, check_au
 from usagebill.operations.subscriptions.change import change_plan
 from usagebill.operations.subscriptions.gate import begin
 from usagebill.operations.subscriptions.inputs import AuthorizationOptions, SubscriptionInput, instant_of
+from usagebill.operations.subscriptions.past_start import bill_past
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import ends_invoiced, start
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of, request_errors
@@ -90,6 +92,7 @@ def _created(work: Work, request: SubscriptionInput) -> Subscription:
         raise Invalid(external_id="value_already_exist")
     if not external_id:
         raise Invalid(external_id="value_is_mandatory")
+    bill_from = _bill_from(request, current)
     effect = effect_of_request(current, plan.id)
     if current is not None and effect is RequestEffect.NOTHING:
         return current
@@ -97,7 +100,7 @@ def _created(work: Work, request: SubscriptionInput) -> Subscription:
     customer = bill_in(work, customer, chosen.plan.amount_currency)
     purchase_order_number = purchase_order_number_of(request.purchase_order_number)
     if current is None:
-        return _new(work, request, customer, entity, chosen, external_id, purchase_order_number)
+        return _new(work, request, customer, entity, chosen, external_id, purchase_order_number, bill_from)
     if effect is RequestEffect.OTHER_PLAN_AT_START:
         return _replanned(work, request, current, chosen)
     entity_sent = entity if is_given(request.billing_entity_code) else None
@@ -123,6 +126,18 @@ def _plan(reader: Reader, request: SubscriptionInput) -> Plan:
 
 def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
+
+
+def _bill_from(request: SubscriptionInput, current: Subscription | None) -> BillFrom:
+    """What is billed of a start in the past. Raises `Invalid` for an unknown value, and for a change of it."""
+    sent = value_or(request.bill_from, None)
+    if sent is None:
+        return BillFrom.NOW
+    if sent not in tuple(BillFrom):
+        raise Invalid(bill_from="value_is_invalid")
+    if current is not None and current.bill_from != sent:
+        raise Invalid(bill_from="value_is_not_editable")
+    return BillFrom(sent)
 
 
 def _customer(work: Work, external_id: str, entity: BillingEntity) -> Customer:
@@ -161,6 +176,7 @@ def _new(
     chosen: Overridden,
     external_id: str,
     purchase_order_number: str | None,
+    bill_from: BillFrom,
 ) -> Subscription:
     billing_time = BillingTime.CALENDAR.value if not is_given(request.billing_time) else request.billing_time
     if not billing_time:
@@ -184,6 +200,7 @@ def _new(
         consolidate_invoice=value_or(request.consolidate_invoice, True),
         progressive_billing_disabled=value_or(request.progressive_billing_disabled, False),
         purchase_order_number=purchase_order_number,
+        bill_from=bill_from,
         created_at=work.now,
         updated_at=work.now,
         **choices_of(work, request, None),
@@ -196,8 +213,8 @@ def _new(
     started_at = started_in_past_at(subscription_at, ends_invoiced(work, external_id))
     if begins is Start.TODAY:
         return begin(work, pending, started_at)
-    # A start in the past is billed by the next run: there is no first payment to wait for.
-    return start(work, replace(pending, activation_rules=()), started_at).subscription
+    # A start in the past waits for no first payment.
+    return bill_past(work, start(work, replace(pending, activation_rules=()), started_at)).subscription
 
 
 def _replanned(work: Work, request: SubscriptionInput, pending: Subscription, chosen: Overridden) -> Subscription:

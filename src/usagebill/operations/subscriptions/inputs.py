@@ -41,6 +41,7 @@ class SubscriptionInput:
     name: Maybe[str] = ABSENT
     billing_time: Maybe[str] = ABSENT
     subscription_at: Maybe[object] = ABSENT
+    bill_from: Maybe[str] = ABSENT
     ending_at: Maybe[object] = ABSENT
     billing_entity_code: Maybe[str] = ABSENT
     plan_overrides: Maybe[PlanOverridesInput] = ABSENT

@@ -74,21 +74,29 @@ def in_trial(reader: Reader, contract: Contract, at: datetime) -> bool:
     return ends_at is not None and at < ends_at
 
 
-def bill_start(work: Work, contract: Contract, *, hidden: bool = False) -> Invoice | None:
-    """Bill the fees in advance of a subscription that has just started.
+def bill_start(
+    work: Work,
+    contract: Contract,
+    *,
+    hidden: bool = False,
+    at: datetime | None = None,
+    dated: datetime | None = None,
+) -> Invoice | None:
+    """Bill the fees in advance of a subscription that has just started: of its period at `at`, by default at its start.
 
-    Returns the invoice, None if nothing is due. With `hidden` it stays hidden until it is paid.
+    Returns the invoice, None if nothing is due. With `hidden` it stays hidden until it is paid; `dated` is for a start
+    billed belatedly.
     """
-    started_at = contract.subscription.started_at
-    if started_at is None:
+    starts = at or contract.subscription.started_at
+    if starts is None:
         return None
-    trigger = owed_at_start(work, contract, started_at)
+    trigger = owed_at_start(work, contract, starts)
     if trigger is Trigger.START:
         entries = [Entry(contract=contract, reason=InvoicingReason.STARTING)]
-        return bill(work, entries, at=started_at, trigger=trigger, hidden=hidden)
+        return bill(work, entries, at=starts, trigger=trigger, hidden=hidden, dated=dated)
     if trigger is Trigger.ADDED_UNITS:
         at_once = _fixed_in_advance(work, contract)
-        return bill_added_units(work, contract, at_once, at=units_at_start(started_at), hidden=hidden)
+        return bill_added_units(work, contract, at_once, at=units_at_start(starts), hidden=hidden, dated=dated)
     return None
 
 

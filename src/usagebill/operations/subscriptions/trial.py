@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 from usagebill.core.contracts import Contract
@@ -23,7 +23,7 @@ from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import subscription_webhook_view
 from usagebill.work import Reader, Work
 
-__all__ = ["end_trial"]
+__all__ = ["bill_trial_end", "end_trial", "pass_trial"]
 
 
 def end_trial(work: Work, task: EndTrial) -> None:
@@ -36,21 +36,36 @@ def end_trial(work: Work, task: EndTrial) -> None:
     ):
         return
     contract = contract_of(work, subscription)
-    plan = contract.plan
-    ends_at = end_of_trial(work, subscription, plan.trial_period)
-    if ends_at is None:
-        return
-    ended = replace(subscription, trial_ended_at=ends_at, updated_at=work.now)
-    contract = contract.of(ended)
-    work.tx.replace(ended)
+    ends_at = end_of_trial(work, subscription, contract.plan.trial_period)
+    if ends_at is not None:
+        bill_trial_end(work, contract, ends_at, at=work.now)
+
+
+def bill_trial_end(
+    work: Work, contract: Contract, ends_at: datetime, *, at: datetime, dated: datetime | None = None
+) -> Contract:
+    """End the trial, and bill the rest of the period at `at` in advance unless that is done; `dated` is for one billed
+    belatedly.
+    """
+    contract, plan = pass_trial(work, contract, ends_at), contract.plan
     trigger = at_trial_end(
         pay_in_advance=plan.pay_in_advance,
         billed_since=billed_through_trial(_last_run_on(contract), ends_at, contract.zone),
         billed_at_start=plan.pay_in_advance and _billed_at_start(work, contract),
     )
     if trigger is not None:
-        bill(work, [Entry(contract=contract, reason=InvoicingReason.STARTING)], at=work.now, trigger=trigger)
+        entries = [Entry(contract=contract, reason=InvoicingReason.STARTING)]
+        bill(work, entries, at=at, trigger=trigger, dated=dated)
+    ended = contract.subscription
     work.emit("subscription.trial_ended", lambda: subscription_webhook_view(work, ended), ended.id)
+    return contract
+
+
+def pass_trial(work: Work, contract: Contract, ends_at: datetime) -> Contract:
+    """Note that the trial is over, so that its end is not billed any more."""
+    ended = replace(contract.subscription, trial_ended_at=ends_at, updated_at=work.now)
+    work.tx.replace(ended)
+    return contract.of(ended)
 
 
 def _last_run_on(contract: Contract) -> date | None:

@@ -21,6 +21,7 @@ from usagebill.operations.backlog import after_backlog, of_subscription
 from usagebill.operations.customer_currency import check_currency
 from usagebill.operations.plans.overrides import apply_overrides
 from usagebill.operations.subscriptions.inputs import StatusOptions, SubscriptionUpdate, instant_of
+from usagebill.operations.subscriptions.past_start import bill_past
 from usagebill.operations.subscriptions.reading import find_by_external_id
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start, ends_invoiced, start
@@ -144,11 +145,14 @@ def _changed(
 
 
 def _started(work: Work, moved: Subscription, begins: Start) -> Subscription:
-    """Start a pending subscription whose start was moved to today, billed at once, or into the past."""
+    """Start a pending subscription whose start was moved to today, billed at once, or into the past, billed as its
+    `bill_from` says.
+    """
     ends = ends_invoiced(work, moved.external_id)
-    # A start in the past is billed by the next run: there is no first payment to wait for.
+    # A start in the past waits for no first payment.
     ungated = replace(moved, activation_rules=())
     contract = start(work, ungated, started_in_past_at(moved.subscription_at, ends))
     if begins is Start.TODAY:
         bill_start(work, contract)
-    return contract.subscription
+        return contract.subscription
+    return bill_past(work, contract).subscription

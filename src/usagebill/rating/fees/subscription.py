@@ -16,7 +16,7 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ONE, round_cents, round_to
 from usagebill.core.periods import Succession, is_same_end
 from usagebill.core.subscription_fees import FeeFacts, billed_days, fee_is_due, fee_rule, prorated
-from usagebill.core.subscriptions import RUNNING, Subscription
+from usagebill.core.subscriptions import RUNNING, Subscription, billed_since
 from usagebill.core.trials import trial_end, trial_start
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.storage.conditions import at_least, at_most, eq, ne, related
@@ -105,7 +105,7 @@ def fee_facts(reader: Reader, context: BillingContext) -> FeeFacts:
     return FeeFacts(
         cycle=cycle,
         boundaries=context.boundaries,
-        created_at=subscription.created_at,
+        billed_since=billed_since(subscription),
         active=subscription.status in RUNNING,
         predecessor=Succession(subscription.origin) if subscription.origin else None,
         first_invoice=reader.tx.count(
