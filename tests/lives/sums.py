@@ -1,0 +1,413 @@
+"""What must hold over every life. Each sum yields a sentence for each way in which it is broken."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+
+from tests.lives.life import COUPONS, Life
+from tests.lives.owed import Unsure, bill_of
+from tests.lives.play import Lived, play
+from usagebill.core.credit_notes import CreditNote
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import Invoice
+
+__all__ = ["violations"]
+
+# Invoices that count; voided ones are given back, deleted and closed ones ask for nothing.
+COUNTING = ("finalized", "closed")
+
+
+def violations(life: Life) -> list[str]:
+    """Every sum that the life breaks, each with its name before the colon."""
+    lived = play(life)
+    found = [f"while it ran: {problem}" for problem in lived.problems]
+    found += [f"audit: {finding}" for finding in lived.findings]
+    for name, check in SUMS.items():
+        found += [f"{name}: {detail}" for detail in check(lived)]
+    for name, vary in VARIANTS.items():
+        found += [f"{name}: {detail}" for detail in vary(life, lived)]
+    return found
+
+
+def _round(cents: Fraction) -> int:
+    return int(cents + Fraction(1, 2)) if cents >= 0 else -int(-cents + Fraction(1, 2))
+
+
+def _counting(lived: Lived) -> list[Invoice]:
+    return [invoice for invoice in lived.invoices if invoice.status in COUNTING]
+
+
+def _fees_of(lived: Lived) -> dict[str | None, list[Fee]]:
+    fees: dict[str | None, list[Fee]] = defaultdict(list)
+    for fee in lived.fees:
+        if fee.deleted_at is None:
+            fees[fee.invoice_id].append(fee)
+    return fees
+
+
+# One undisturbed computation
+
+
+def _owed(lived: Lived) -> Iterator[str]:
+    """Invoices less the credit for unused time are what the life costs."""
+    if any(act.what in ("override", "price", "filter", "rename") for act in lived.acts):
+        return
+    try:
+        bill = bill_of(lived)
+    except Unsure:
+        return
+    subscriptions = sorted(
+        (one for one in lived.subscriptions if one.started_at is not None),
+        key=lambda one: (one.started_at, one.created_at, one.id),
+    )
+    numbers = {one.id: number for number, one in enumerate(subscriptions)}
+    counting = {invoice.id for invoice in _counting(lived) if invoice.invoice_type != "progressive_billing"}
+    billed: dict[tuple[int, str], Fraction] = defaultdict(Fraction)
+    by_id = {}
+    for fee in lived.fees:
+        if fee.deleted_at is not None or fee.fee_type == "credit" or fee.subscription_id is None:
+            continue
+        if fee.invoice_id is not None and fee.invoice_id not in counting:
+            continue
+        what = {
+            "subscription": "plan",
+            "fixed_charge": "fixed",
+            "commitment": "commitment",
+            "charge": f"charge {lived.charges.get(fee.charge_id or '')}",
+        }[fee.fee_type]
+        key = (numbers[fee.subscription_id], what)
+        by_id[fee.id] = key
+        billed[key] += fee.amount_cents
+    for note in lived.notes:
+        if note.id in lived.by_hand or note.status != "finalized":
+            continue
+        for item in note.items:
+            if item.fee_id in by_id:
+                billed[by_id[item.fee_id]] -= item.amount_cents
+    credited_by_hand = {
+        by_id[item.fee_id]
+        for note in lived.notes
+        if note.id in lived.by_hand
+        for item in note.items
+        if item.fee_id in by_id
+    }
+    for key in sorted({*bill.amounts, *billed}):
+        if key in bill.unsure or (key in credited_by_hand and key[1] == "plan"):
+            continue
+        expected = bill.amounts.get(key, Fraction(0))
+        allowed = Fraction(bill.roundings.get(key, 1), 2)
+        if abs(billed[key] - expected) > allowed:
+            number, what = key
+            yield f"subscription {number + 1}, {what}: {float(expected):.2f} cents, billed {float(billed[key]):.2f}"
+
+
+def _documents(lived: Lived) -> Iterator[str]:
+    """Each invoice: fees less what was billed ahead (gross) and coupons, and its taxes, in the order of issue."""
+    fees = _fees_of(lived)
+    for invoice in _counting(lived):
+        if invoice.invoice_type == "credit":
+            continue
+        own = fees[invoice.id]
+        total = sum(fee.amount_cents for fee in own)
+        if total != invoice.fees_amount_cents:
+            yield f"fees of {invoice.number}: {total}, shown {invoice.fees_amount_cents}"
+        if invoice.invoice_type == "advance_charges":
+            continue
+        base = total - invoice.progressive_billing_credit_amount_cents
+        coupons = Fraction(0)
+        for line in invoice.credits:
+            if line.item_type != "coupon":
+                continue
+            terms = COUPONS[line.item_code]
+            left = base - coupons
+            if terms["coupon_type"] == "percentage":
+                expected = _round(left * Fraction(terms["rate"]) / 100)
+                if line.amount_cents != expected:
+                    yield f"coupon {line.item_code} on {invoice.number}: {expected}, took {line.amount_cents}"
+            elif line.amount_cents > min(terms["amount_cents"], left):
+                yield f"coupon {line.item_code} on {invoice.number} took {line.amount_cents} of {left}"
+            coupons += line.amount_cents
+        net = base - coupons
+        if net < 0:
+            yield f"{invoice.number} is negative: {net}"
+        if net != invoice.sub_total_excluding_taxes_amount_cents:
+            yield f"net of {invoice.number}: {net}, shown {invoice.sub_total_excluding_taxes_amount_cents}"
+        rates = {line.rate for fee in own for line in fee.applied_taxes}
+        taxed = {fee.taxes_rate for fee in own}
+        if len(taxed) == 1 and len(rates) <= 1:
+            tax = _round(net * Fraction(sum(rates, Decimal(0))) / 100)
+            if abs(tax - invoice.taxes_amount_cents) > (1 if coupons else 0):
+                yield f"taxes of {invoice.number}: {tax}, shown {invoice.taxes_amount_cents}"
+
+
+def _billed_ahead(lived: Lived) -> Iterator[str]:
+    """What thresholds billed ahead is deducted again, before coupons, or credited."""
+    ahead = [invoice for invoice in _counting(lived) if invoice.invoice_type == "progressive_billing"]
+    if not ahead:
+        return
+    given = sum(invoice.fees_amount_cents for invoice in ahead)
+    deducted = sum(line.amount_cents for invoice in _counting(lived) for line in invoice.credits if line.item_type == "invoice")
+    notes = [note for note in _live_notes(lived) if note.invoice_id in {invoice.id for invoice in ahead}]
+    if notes and any(invoice.coupons_amount_cents for invoice in ahead):
+        return
+    credited = sum(note.sub_total_excluding_taxes_amount_cents for note in notes if note.id not in lived.by_hand)
+    if any(note.id in lived.by_hand for note in notes):
+        return
+    if given != deducted + credited:
+        yield f"{given} cents of fees, {deducted} deducted, {credited} credited"
+
+
+def _live_notes(lived: Lived) -> list[CreditNote]:
+    voided = {invoice.id for invoice in lived.invoices if invoice.status == "voided"}
+    return [note for note in lived.notes if note.status == "finalized" and note.invoice_id not in voided]
+
+
+def _coupon_uses(lived: Lived) -> Iterator[str]:
+    """A coupon takes no more than it may, and once is once."""
+    for coupon in lived.coupons:
+        lines = [
+            line
+            for invoice in _counting(lived)
+            for line in invoice.credits
+            if line.item_type == "coupon" and line.source_id == coupon.id
+        ]
+        taken = sum(line.amount_cents for line in lines)
+        if coupon.frequency == "once" and coupon.amount_cents is not None and taken > coupon.amount_cents:
+            yield f"once: {taken} of {coupon.amount_cents}"
+        if coupon.frequency == "once" and coupon.percentage_rate is not None and len(lines) > 1:
+            yield f"once, on {len(lines)} invoices"
+        if coupon.frequency == "recurring" and len(lines) > (coupon.frequency_duration or 0):
+            yield f"{coupon.frequency_duration} times, on {len(lines)} invoices"
+
+
+# Notes, payments and wallets
+
+
+def _notes(lived: Lived) -> Iterator[str]:
+    """No invoice gives back more than it asked for; what a note gave is used, left or withdrawn."""
+    used: dict[str | None, int] = defaultdict(int)
+    for invoice in _counting(lived):
+        for line in invoice.credits:
+            if line.item_type == "credit_note":
+                used[line.source_id] += line.amount_cents
+    given: dict[str, int] = defaultdict(int)
+    invoices = {invoice.id: invoice for invoice in lived.invoices}
+    for note in lived.notes:
+        if note.status != "finalized":
+            continue
+        given[note.invoice_id] += note.total_amount_cents
+        if note.taxes_amount_cents < 0 or note.total_amount_cents < 0:
+            yield f"note {note.number}: total {note.total_amount_cents}, taxes {note.taxes_amount_cents}"
+        left = note.balance_amount_cents if note.credit_status == "available" else 0
+        spent = used.get(note.id, 0)
+        if note.credit_status != "voided" and spent + left != note.credit_amount_cents:
+            yield f"note {note.number}: {note.credit_amount_cents} given, {spent} used, {left} left"
+        invoice = invoices[note.invoice_id]
+        if invoice.status == "voided" and left:
+            yield f"note {note.number} of a voided invoice: {left} left to spend"
+    for id, cents in given.items():
+        invoice = invoices[id]
+        asked = invoice.sub_total_including_taxes_amount_cents
+        if cents > asked:
+            yield f"{invoice.number} asked for {asked} and gave back {cents}"
+
+
+def _wallets(lived: Lived) -> Iterator[str]:
+    """Granted and bought are used, voided, expired or left."""
+    for wallet in lived.wallets:
+        own = [one for one in lived.transactions if one.wallet_id == wallet.id and one.status == "settled"]
+        came = sum(one.amount_cents for one in own if one.is_inbound)
+        went = sum(one.amount_cents for one in own if not one.is_inbound)
+        if came - went != wallet.balance_cents:
+            yield f"{came} came, {went} went, {wallet.balance_cents} left"
+    invoices = {invoice.id: invoice for invoice in lived.invoices}
+    paid: dict[str, int] = defaultdict(int)
+    for one in lived.transactions:
+        if one.status == "settled" and not one.is_inbound and one.invoice_id is not None:
+            paid[one.invoice_id] += one.amount_cents
+        if one.status == "settled" and one.is_inbound and one.voided_invoice_id is not None:
+            paid[one.voided_invoice_id] -= one.amount_cents
+    for id, invoice in invoices.items():
+        expected = invoice.prepaid_credit_amount_cents if invoice.status in COUNTING else 0
+        if paid[id] != expected:
+            yield f"{invoice.number} ({invoice.status}) was prepaid {expected} cents, wallets paid {paid[id]}"
+
+
+def _cash(lived: Lived) -> Iterator[str]:
+    """A voided invoice keeps no money, and nobody is asked for more than is due."""
+    for invoice in lived.invoices:
+        paid = sum(one.amount_cents for one in lived.payments if one.payable_id == invoice.id and one.payment_status == "succeeded")
+        refunded = sum(note.refund_amount_cents for note in lived.notes if note.invoice_id == invoice.id)
+        if invoice.status == "voided" and paid > refunded:
+            back = sum(note.credit_amount_cents for note in lived.notes if note.invoice_id == invoice.id and note.credit_status != "voided")
+            if paid > refunded + back:
+                yield f"{invoice.number} is voided, and {paid} were paid"
+        if invoice.status == "finalized" and invoice.due_cents < 0:
+            yield f"{invoice.number}: {invoice.due_cents} due"
+
+
+# Events
+
+
+def _events(lived: Lived) -> Iterator[str]:
+    """Units of a summed metric that is billed in arrears: each event on one fee, or on the list."""
+    if any(act.what in ("override", "price", "filter") for act in lived.acts):
+        return
+    counting = {invoice.id for invoice in _counting(lived) if invoice.invoice_type == "subscription"}
+    plans = lived.life.plans
+    for code in ("gb-min", "gb", "gb-tiers", "gb-volume", "gb-packs", "gb-share", "gb-regions", "gb-ahead"):
+        if not all(code in plan.charges for plan in plans):
+            continue
+        units = sum(
+            (
+                fee.units
+                for fee in lived.fees
+                if fee.fee_type == "charge"
+                and fee.true_up_parent_fee_id is None
+                and lived.charges.get(fee.charge_id or "") == code
+                and fee.invoice_id in counting
+            ),
+            Decimal(0),
+        )
+        sent = {event.id: event.value for event in lived.events if event.metric == "gb"}
+        listed = sum(value for id, value in sent.items() if id in lived.unbilled)
+        if units + listed != sum(sent.values()):
+            yield f"{code}: {sum(sent.values())} used, {units} billed, {listed} listed as unbilled"
+    listed_ids = set(lived.unbilled)
+    for event in lived.events:
+        if event.id in listed_ids and event.received == event.at and lived.unbilled[event.id] in ("period_already_billed", "period_closed"):
+            yield f"event {event.id} of {event.at} came in time and is listed as {lived.unbilled[event.id]}"
+
+
+SUMS: dict[str, Callable[[Lived], Iterator[str]]] = {
+    "what it costs": _owed,
+    "documents": _documents,
+    "billed ahead": _billed_ahead,
+    "coupons": _coupon_uses,
+    "notes": _notes,
+    "wallets": _wallets,
+    "cash": _cash,
+    "events": _events,
+}
+
+
+# The same life in other ways
+
+
+def papers(lived: Lived) -> list[tuple[object, ...]]:
+    """All that was issued, without ids and numbers."""
+    fees = _fees_of(lived)
+    invoices: list[tuple[object, ...]] = [
+        (
+            str(invoice.created_at),
+            invoice.invoice_type,
+            invoice.status,
+            str(invoice.issuing_date),
+            invoice.sub_total_excluding_taxes_amount_cents,
+            invoice.taxes_amount_cents,
+            invoice.total_amount_cents,
+            tuple(sorted((str(line.item_type), line.amount_cents) for line in invoice.credits)),
+            tuple(
+                sorted(
+                    (
+                        str(fee.fee_type),
+                        lived.charges.get(fee.charge_id or "", fee.item.code),
+                        str(fee.units.normalize()),
+                        fee.amount_cents,
+                        str(fee.from_datetime),
+                        str(fee.to_datetime),
+                    )
+                    for fee in fees[invoice.id]
+                )
+            ),
+        )
+        for invoice in lived.invoices
+        if invoice.status != "deleted"
+    ]
+    notes: list[tuple[object, ...]] = [
+        ("note", str(note.issuing_date), note.total_amount_cents, note.taxes_amount_cents, str(note.credit_status))
+        for note in lived.notes
+        if note.status == "finalized"
+    ]
+    return sorted(invoices, key=repr) + sorted(notes, key=repr)
+
+
+def _late(life: Life, lived: Lived) -> Iterator[str]:
+    """Weeks without a worker change no paper."""
+    if not any(step.what == "down" for step in life.steps):
+        return
+    late = play(life, late=True)
+    on_time, behind = papers(lived), papers(late)
+    if on_time != behind:
+        for paper in [paper for paper in on_time if paper not in behind][:2]:
+            yield f"on time {paper}"
+        for paper in [paper for paper in behind if paper not in on_time][:2]:
+            yield f"late {paper}"
+    if lived.unbilled != late.unbilled:
+        yield f"unbilled on time {lived.unbilled}, late {late.unbilled}"
+    for problem in late.problems + late.findings:
+        if problem not in lived.problems + lived.findings:
+            yield f"only late: {problem}"
+
+
+def _billed_in_all(lived: Lived) -> int:
+    """Net of everything, less all notes that the system made by itself."""
+    notes = [note for note in _live_notes(lived) if note.id not in lived.by_hand]
+    net = sum(invoice.sub_total_excluding_taxes_amount_cents for invoice in _counting(lived) if invoice.invoice_type != "credit")
+    return net - sum(note.sub_total_excluding_taxes_amount_cents for note in notes)
+
+
+def _without_thresholds(life: Life, lived: Lived) -> Iterator[str]:
+    if not any(plan.thresholds or plan.recurring_threshold for plan in life.plans):
+        return
+    often = [code for code in life.coupons if code not in ("half-forever", "five-once", "much-once")]
+    if often or any(step.what in ("coupon", "uncoupon") for step in life.steps) or _picks_invoices(life):
+        return
+    plans = tuple(replace(plan, thresholds=(), recurring_threshold=0) for plan in life.plans)
+    plain = play(replace(life, plans=plans))
+    documents = len(lived.invoices) + len(lived.notes)
+    if abs(_billed_in_all(plain) - _billed_in_all(lived)) > (documents if life.coupons else 0):
+        yield f"{_billed_in_all(lived)} cents with thresholds, {_billed_in_all(plain)} without"
+
+
+def _picks_invoices(life: Life) -> bool:
+    return any(step.what in ("void", "note", "finalize", "refresh") for step in life.steps)
+
+
+def _without_wallet(life: Life, lived: Lived) -> Iterator[str]:
+    if life.wallet and not any(step.what in ("top up", "void", "note", "pay") for step in life.steps):
+        plain = play(replace(life, wallet=0))
+        if _billed_in_all(plain) != _billed_in_all(lived):
+            yield f"{_billed_in_all(lived)} cents with a wallet, {_billed_in_all(plain)} without"
+
+
+def _without_grace(life: Life, lived: Lived) -> Iterator[str]:
+    late = any(step.back for step in life.steps) or _picks_invoices(life)
+    if life.grace and not late and not any(step.what in ("override", "price", "tax", "coupon", "uncoupon", "filter") for step in life.steps):
+        plain = play(replace(life, grace=0))
+        if life.coupons:
+            return
+        if _billed_in_all(plain) != _billed_in_all(lived):
+            yield f"{_billed_in_all(lived)} cents with a grace period, {_billed_in_all(plain)} without"
+
+
+def _without_voids(life: Life, lived: Lived) -> Iterator[str]:
+    if any(step.what == "void" for step in life.steps) and not any(step.what in ("note", "coupon", "uncoupon", "tax") for step in life.steps):
+        plain = play(replace(life, steps=tuple(step for step in life.steps if step.what != "void")))
+        if life.coupons:
+            return
+        if _billed_in_all(plain) != _billed_in_all(lived):
+            yield f"{_billed_in_all(lived)} cents with invoices voided and made again, {_billed_in_all(plain)} without"
+
+
+VARIANTS: dict[str, Callable[[Life, Lived], Iterator[str]]] = {
+    "late": _late,
+    "thresholds": _without_thresholds,
+    "wallet": _without_wallet,
+    "grace": _without_grace,
+    "voids": _without_voids,
+}
