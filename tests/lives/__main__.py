@@ -1,9 +1,9 @@
 """Short random lives of a customer, checked against the sums that hold over each of them.
 
-    python -m tests.lives --seed 17                    the life of a seed in plain words, and what it breaks
-    python -m tests.lives --lives 20000 --jobs 2       a long run, from a seed derived from the time
-    python -m tests.lives --lives 500 --from-seed 1    a run that can be repeated
-    python -m tests.lives --file tests/lives/found/x.json
+python -m tests.lives --seed 17                    the life of a seed in plain words, and what it breaks
+python -m tests.lives --lives 20000 --jobs 2       a long run, from a seed derived from the time
+python -m tests.lives --lives 500 --from-seed 1    a run that can be repeated
+python -m tests.lives --file tests/lives/found/x.json
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def _show(life: Life, found: list[str]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser("python -m tests.lives", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        "python -m tests.lives", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--seed", type=int, help="tell the life of this seed")
     parser.add_argument("--file", type=Path, help="tell a life that was kept")
     parser.add_argument("--lives", type=int, default=200, help="how many lives")
@@ -81,9 +83,14 @@ def _many(chosen: argparse.Namespace) -> int:
             if found:
                 failed.append(seed)
                 kinds.update(kinds_of(found))
-                print(f"seed {seed}: {found[0][:300]}{f' (and {len(found) - 1} more)' if len(found) > 1 else ''}", flush=True)
+                print(
+                    f"seed {seed}: {found[0][:300]}{f' (and {len(found) - 1} more)' if len(found) > 1 else ''}",
+                    flush=True,
+                )
             if done % 1000 == 0:
-                print(f"  {done} lives, {len(failed)} with a difference, {time.monotonic() - started:.0f} s", flush=True)
+                print(
+                    f"  {done} lives, {len(failed)} with a difference, {time.monotonic() - started:.0f} s", flush=True
+                )
     print(f"{chosen.lives} lives from seed {first}: {len(failed)} with a difference")
     for kind, times in kinds.most_common():
         print(f"  {times} {kind}")

@@ -197,7 +197,9 @@ class _Maker:
         interval = self._interval()
         plans = []
         for place in range(3 if "changes" in has else 1):
-            charges = common if chance.random() < 0.7 or not wanted else self._of_each_metric(wanted, chance.randint(1, 3))
+            charges = (
+                common if chance.random() < 0.7 or not wanted else self._of_each_metric(wanted, chance.randint(1, 3))
+            )
             fixed = "fixed" in has and chance.random() < 0.8
             own = interval if one_interval else self._interval()
             thresholds = "thresholds" in has and any(self._in_arrears(code) for code in charges)
@@ -209,7 +211,9 @@ class _Maker:
                     split=own in ("semiannual", "yearly") and chance.random() < 0.5,
                     trial=chance.choice((5, 10, 20, 31)) if "trial" in has and chance.random() < 0.8 else 0,
                     commitment=chance.choice((100_00, 310_00)) if "commitment" in has else 0,
-                    thresholds=tuple(sorted(chance.sample((500, 1000, 2500), chance.randint(1, 2)))) if thresholds else (),
+                    thresholds=tuple(sorted(chance.sample((500, 1000, 2500), chance.randint(1, 2))))
+                    if thresholds
+                    else (),
                     recurring_threshold=chance.choice((0, 1000, 1500)) if thresholds else 0,
                     charges=tuple(charges),
                     fixed=chance.choice((3_00, 15_50)) + 100 * place if fixed else None,
@@ -318,7 +322,11 @@ class _Maker:
                     add("use", code=metric, number=self._value(metric, number), back=back)
         if "notes" in self.has:
             for _ in range(chance.randint(1, 2)):
-                add("note", number=chance.randint(0, 99), code=chance.choice(("whole", "parts", "part", "refund", "offset")))
+                add(
+                    "note",
+                    number=chance.randint(0, 99),
+                    code=chance.choice(("whole", "parts", "part", "refund", "offset")),
+                )
         if "voids" in self.has:
             for _ in range(chance.randint(1, 2)):
                 add("void", number=chance.randint(0, 99))
@@ -344,7 +352,9 @@ class _Maker:
         if metric == "gb":
             return int(2**number)
         if metric == "seats":
-            return self.chance.choice((1, 1, 2, 3, -1, -2)) if "ahead" not in self.has else self.chance.choice((1, 2, 3))
+            return (
+                self.chance.choice((1, 1, 2, 3, -1, -2)) if "ahead" not in self.has else self.chance.choice((1, 2, 3))
+            )
         if metric == "stock":
             return self.chance.choice((1, 2, 4, -1))
         return self.chance.choice((1, 2, 3, 8))

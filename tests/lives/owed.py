@@ -7,7 +7,7 @@ fall into one second. Where two rules could be right, the amount is left out (`u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from fractions import Fraction
@@ -15,7 +15,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from tests.lives.life import CHARGES, MONTHS, Life, PlanTerms, yearly_price
-from tests.lives.play import Act, Lived, Sent
+from tests.lives.play import Lived, Sent
 
 __all__ = ["Bill", "Segment", "bill_of", "segments_of"]
 
@@ -253,8 +253,9 @@ class _Owed:
             assert segment.end is not None
             if segment.ending == "end" and self._arrived_at_end(event, number):
                 return number
-            starts, ends = self._after(event, segment.start, segment.place), not self._after(
-                event, segment.end, segment.end_place
+            starts, ends = (
+                self._after(event, segment.start, segment.place),
+                not self._after(event, segment.end, segment.end_place),
             )
             if starts and ends:
                 return number
@@ -279,7 +280,9 @@ class _Owed:
 
     def _counted(self, metric: str) -> list[Sent]:
         """The events of a metric that are not listed as unbilled, by time."""
-        events = [event for event in self.lived.events if event.metric == metric and event.id not in self.lived.unbilled]
+        events = [
+            event for event in self.lived.events if event.metric == metric and event.id not in self.lived.unbilled
+        ]
         return sorted(events, key=lambda event: (event.at, event.place))
 
     def _windows(self, segment: Segment, plan: PlanTerms) -> Iterator[tuple[date, date, datetime, datetime]]:
@@ -292,7 +295,8 @@ class _Owed:
             opens, closes = max(self._midnight(start), segment.start), min(self._midnight(following), end)
             yield start, following, opens, closes
             day = following
-            if self._midnight(following) > end:
+            last = segment.last or segment.first
+            if self._midnight(following) > end or (segment.ending != "end" and following > last):
                 return
 
     def _charge(
@@ -329,9 +333,10 @@ class _Owed:
                 bill.add(key, cents)
                 continue
             inside = [event for event in own if self._local_in(event, start, following)]
+            if not days and not inside:
+                continue
             cents = Fraction(0)
             parts = [inside]
-            price: Callable[[Fraction, int], Fraction]
             roundings = len(inside) + 1 if terms.get("ahead") else 2
             if "regions" in terms:
                 parts = [[event for event in inside if event.region == region] for region in ("eu", "us")]
@@ -360,7 +365,9 @@ class _Owed:
     ) -> Fraction:
         """A level is carried over from everything before."""
         number = self.segments.index(segment)
-        known = [event for event in events if (self._owner(event) or 0) <= number and event.at < self._midnight(following)]
+        known = [
+            event for event in events if (self._owner(event) or 0) <= number and event.at < self._midnight(following)
+        ]
         if any(self._owner(event) is None for event in events):
             raise Unsure("a level was set without a subscription")
         chain = self._chain(number)
@@ -438,9 +445,9 @@ def _aggregated(metric: str, events: Sequence[Sent]) -> Fraction:
 
 def _priced(terms: Mapping[str, Any], units: Fraction) -> Fraction:
     """The price of units, in units of the currency."""
+    cost, below = Fraction(0), Fraction(0)
     model = terms["charge_model"]
     if model == "graduated":
-        cost, below = Fraction(0), Fraction(0)
         for to, price, flat in terms["ranges"]:
             if units > below or (units == below == 0):
                 inside = (units if to is None else min(units, Fraction(to))) - below
@@ -450,14 +457,10 @@ def _priced(terms: Mapping[str, Any], units: Fraction) -> Fraction:
     if model == "volume":
         for to, price, flat in terms["ranges"]:
             if to is None or units <= to:
-                return units * price + flat
+                return units * Fraction(price) + flat
     if model == "package":
         beyond = max(units - terms["free"], Fraction(0))
-        return Fraction(-(-beyond // terms["size"]) * terms["price"])
+        return -(-beyond // int(terms["size"])) * Fraction(terms["price"])
     if model == "percentage":
-        return units * terms["rate"] / 100
+        return units * Fraction(terms["rate"]) / 100
     return units * Fraction(terms["price"])
-
-
-def acts_of(lived: Lived, what: str) -> list[Act]:
-    return [act for act in lived.acts if act.what == what]

@@ -1,14 +1,13 @@
 """Plays a life in a sandbox, and collects what became of it.
 
 Steps, by `what` (a step that is refused does nothing; `number` is its amount, or chooses among what is there):
-`plan` subscribes to a plan or changes to it, `end` ends the subscription, `use` sends an event, `down` stops all workers
-for some minutes, `void` voids an invoice and makes it again with the same lines, `note` credits an invoice.
+`plan` subscribes to a plan or changes to it, `end` ends the subscription, `use` sends an event, `down` stops all
+workers for some minutes, `void` voids an invoice and makes it again with the same lines, `note` credits an invoice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -109,7 +108,7 @@ class Lived:
 
 
 def play(life: Life, *, late: bool = False) -> Lived:
-    """Play the life to its end and beyond, until all is billed. With `late`, workers stop where the life says `down`."""
+    """Play the life to its end, and until all is billed. With `late`, workers stop where the life says `down`."""
     with Scenario(now=life.start) as box:
         player = _Player(box, life, late=late)
         player.play()
@@ -352,7 +351,9 @@ class _Player:
             and invoice.fees_amount_cents > 0
             and self._is_seen(invoice)
         ]
-        return sorted(invoices, key=lambda invoice: (invoice.created_at, invoice.invoice_type, invoice.fees_amount_cents))
+        return sorted(
+            invoices, key=lambda invoice: (invoice.created_at, invoice.invoice_type, invoice.fees_amount_cents)
+        )
 
     def _chosen(self, number: int) -> Invoice | None:
         issued = self._issued()
@@ -427,11 +428,13 @@ class _Player:
         items = [{"fee_id": id, "amount_cents": cents} for id, cents in amounts.items() if cents > 0]
         if not items:
             return False
-        estimate = self._try("POST", "/credit_notes/estimate", {"credit_note": {"invoice_id": invoice.id, "items": items}})
+        estimate = self._try(
+            "POST", "/credit_notes/estimate", {"credit_note": {"invoice_id": invoice.id, "items": items}}
+        )
         if estimate is None:
             return False
         shown = estimate["estimated_credit_note"]
-        largest = shown[f"max_{'creditable' if kind == 'credit' else kind + 'able' if kind == 'refund' else 'creditable'}_amount_cents"]
+        largest = shown[f"max_{'refundable' if kind == 'refund' else 'creditable'}_amount_cents"]
         if not largest:
             return False
         note = {"invoice_id": invoice.id, "reason": "other", "items": items, f"{kind}_amount_cents": largest}
@@ -443,11 +446,7 @@ class _Player:
 
     def _check_all_credited(self, invoice: Invoice) -> None:
         """An invoice all of whose fees are credited gives back all of it, each tax line too."""
-        notes = [
-            note
-            for note in self._find(CreditNote, eq("invoice_id", invoice.id))
-            if note.status == "finalized"
-        ]
+        notes = [note for note in self._find(CreditNote, eq("invoice_id", invoice.id)) if note.status == "finalized"]
         back = sum(note.total_amount_cents for note in notes)
         if back != _gross(invoice):
             self.lived.problems.append(f"all fees credited: {back} cents of {_gross(invoice)} in {len(notes)} notes")
@@ -456,11 +455,19 @@ class _Player:
             self.lived.problems.append(f"all fees credited: taxes {taxes} of {invoice.taxes_amount_cents}")
 
     def _pay(self, step: Step) -> bool:
-        unpaid = [invoice for invoice in self._find(Invoice, eq("status", "finalized")) if invoice.due_cents > 0 and self._is_seen(invoice)]
+        unpaid = [
+            invoice
+            for invoice in self._find(Invoice, eq("status", "finalized"))
+            if invoice.due_cents > 0 and self._is_seen(invoice)
+        ]
         if not unpaid:
             return False
         invoice = sorted(unpaid, key=lambda one: (one.created_at, one.total_amount_cents))[step.number % len(unpaid)]
-        cents = invoice.due_cents if step.code == "whole" or invoice.invoice_type == "credit" else (invoice.due_cents + 1) // 2
+        cents = (
+            invoice.due_cents
+            if step.code == "whole" or invoice.invoice_type == "credit"
+            else (invoice.due_cents + 1) // 2
+        )
         payment = {"invoice_id": invoice.id, "amount_cents": cents, "reference": f"r{self._place}"}
         return self._try("POST", "/payments", {"payment": payment}) is not None
 
@@ -515,7 +522,9 @@ class _Player:
     # Previews
 
     def _usage_now(self) -> Any:
-        answer = self._try("GET", f"/customers/acme/current_usage?external_subscription_id={SUBSCRIPTION}&apply_taxes=false")
+        answer = self._try(
+            "GET", f"/customers/acme/current_usage?external_subscription_id={SUBSCRIPTION}&apply_taxes=false"
+        )
         return None if answer is None else answer["customer_usage"]
 
     def _foreseen(self) -> int | None:
@@ -531,9 +540,10 @@ class _Player:
         for fee in self._find(Fee, eq("invoice_id", invoice.id)):
             if fee.fee_type == "charge" and fee.true_up_parent_fee_id is None and not fee.pay_in_advance:
                 billed[fee.charge_id] = billed.get(fee.charge_id, 0) + fee.amount_cents
+        charges = {charge.id: charge for charge in self._find(Charge)}
         for usage in shown["charges_usage"]:
             charge_id = usage["charge"]["svc_id"]
-            charge = self.box.billing.reading(lambda reader, id=charge_id: reader.tx.get(Charge, id))
+            charge = charges[charge_id]
             by_time = charge.prorated or CHARGES[charge.code][0] == "hours"  # until the end of the period
             if not charge.pay_in_advance and not by_time and usage["amount_cents"] != billed.get(charge_id, 0):
                 self.lived.problems.append(
@@ -569,7 +579,9 @@ def _properties(terms: Any) -> dict[str, Any]:
     model = terms["charge_model"]
     if model in ("graduated", "volume"):
         first = [0, *(to + 1 for to, _, _ in terms["ranges"][:-1])]
-        rows = [(start, to, str(price), str(flat)) for start, (to, price, flat) in zip(first, terms["ranges"], strict=True)]
+        rows = [
+            (start, to, str(price), str(flat)) for start, (to, price, flat) in zip(first, terms["ranges"], strict=True)
+        ]
         return {f"{model}_ranges": price_ranges(*rows)}
     if model == "package":
         return {"amount": str(terms["price"]), "package_size": terms["size"], "free_units": terms["free"]}
@@ -580,7 +592,12 @@ def _properties(terms: Any) -> dict[str, Any]:
 
 def _coupon(code: str) -> dict[str, Any]:
     terms = COUPONS[code]
-    fields: dict[str, Any] = {"name": code, "code": code, "expiration": "no_expiration", "frequency": terms["frequency"]}
+    fields: dict[str, Any] = {
+        "name": code,
+        "code": code,
+        "expiration": "no_expiration",
+        "frequency": terms["frequency"],
+    }
     fields["coupon_type"] = terms["coupon_type"]
     if "amount_cents" in terms:
         fields |= {"amount_cents": terms["amount_cents"], "amount_currency": "EUR"}

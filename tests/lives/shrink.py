@@ -48,9 +48,14 @@ def _shorter(life: Life) -> Iterator[Life]:
                 yield replace(life, steps=life.steps[:start] + life.steps[start + size :])
     for place in reversed(range(count)):
         yield replace(life, steps=life.steps[:place] + life.steps[place + 1 :])
-    for name, nothing in (("grace", 0), ("tax", ""), ("wallet", 0), ("anniversary", False), ("zone", "UTC")):
-        if getattr(life, name) != nothing:
-            yield replace(life, **{name: nothing})
+    plainer = (
+        replace(life, grace=0),
+        replace(life, tax=""),
+        replace(life, wallet=0),
+        replace(life, anniversary=False),
+        replace(life, zone="UTC"),
+    )
+    yield from (candidate for candidate in plainer if candidate != life)
     for coupon in life.coupons:
         yield replace(life, coupons=tuple(other for other in life.coupons if other != coupon))
     for place, plan in enumerate(life.plans):
@@ -59,10 +64,16 @@ def _shorter(life: Life) -> Iterator[Life]:
 
 
 def _simpler(plan: PlanTerms) -> Iterator[PlanTerms]:
-    empty = PlanTerms(interval=plan.interval, amount=plan.amount)
-    for name in ("trial", "commitment", "thresholds", "recurring_threshold", "fixed", "ahead", "split"):
-        if getattr(plan, name) != getattr(empty, name):
-            yield replace(plan, **{name: getattr(empty, name)})
+    plainer = (
+        replace(plan, trial=0),
+        replace(plan, commitment=0),
+        replace(plan, thresholds=()),
+        replace(plan, recurring_threshold=0),
+        replace(plan, fixed=None, fixed_ahead=False, fixed_prorated=False),
+        replace(plan, ahead=False),
+        replace(plan, split=False),
+    )
+    yield from (candidate for candidate in plainer if candidate != plan)
     if plan.amount and plan.amount != 3100:
         yield replace(plan, amount=0)
         yield replace(plan, amount=3100)

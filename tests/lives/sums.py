@@ -150,7 +150,9 @@ def _billed_ahead(lived: Lived) -> Iterator[str]:
     if not ahead:
         return
     given = sum(invoice.fees_amount_cents for invoice in ahead)
-    deducted = sum(line.amount_cents for invoice in _counting(lived) for line in invoice.credits if line.item_type == "invoice")
+    deducted = sum(
+        line.amount_cents for invoice in _counting(lived) for line in invoice.credits if line.item_type == "invoice"
+    )
     notes = [note for note in _live_notes(lived) if note.invoice_id in {invoice.id for invoice in ahead}]
     if notes and any(invoice.coupons_amount_cents for invoice in ahead):
         return
@@ -240,10 +242,18 @@ def _wallets(lived: Lived) -> Iterator[str]:
 def _cash(lived: Lived) -> Iterator[str]:
     """A voided invoice keeps no money, and nobody is asked for more than is due."""
     for invoice in lived.invoices:
-        paid = sum(one.amount_cents for one in lived.payments if one.payable_id == invoice.id and one.payment_status == "succeeded")
+        paid = sum(
+            one.amount_cents
+            for one in lived.payments
+            if one.payable_id == invoice.id and one.payment_status == "succeeded"
+        )
         refunded = sum(note.refund_amount_cents for note in lived.notes if note.invoice_id == invoice.id)
         if invoice.status == "voided" and paid > refunded:
-            back = sum(note.credit_amount_cents for note in lived.notes if note.invoice_id == invoice.id and note.credit_status != "voided")
+            back = sum(
+                note.credit_amount_cents
+                for note in lived.notes
+                if note.invoice_id == invoice.id and note.credit_status != "voided"
+            )
             if paid > refunded + back:
                 yield f"{invoice.number} is voided, and {paid} were paid"
         if invoice.status == "finalized" and invoice.due_cents < 0:
@@ -279,7 +289,11 @@ def _events(lived: Lived) -> Iterator[str]:
             yield f"{code}: {sum(sent.values())} used, {units} billed, {listed} listed as unbilled"
     listed_ids = set(lived.unbilled)
     for event in lived.events:
-        if event.id in listed_ids and event.received == event.at and lived.unbilled[event.id] in ("period_already_billed", "period_closed"):
+        if (
+            event.id in listed_ids
+            and event.received == event.at
+            and lived.unbilled[event.id] in ("period_already_billed", "period_closed")
+        ):
             yield f"event {event.id} of {event.at} came in time and is listed as {lived.unbilled[event.id]}"
 
 
@@ -357,7 +371,11 @@ def _late(life: Life, lived: Lived) -> Iterator[str]:
 def _billed_in_all(lived: Lived) -> int:
     """Net of everything, less all notes that the system made by itself."""
     notes = [note for note in _live_notes(lived) if note.id not in lived.by_hand]
-    net = sum(invoice.sub_total_excluding_taxes_amount_cents for invoice in _counting(lived) if invoice.invoice_type != "credit")
+    net = sum(
+        invoice.sub_total_excluding_taxes_amount_cents
+        for invoice in _counting(lived)
+        if invoice.invoice_type != "credit"
+    )
     return net - sum(note.sub_total_excluding_taxes_amount_cents for note in notes)
 
 
@@ -387,7 +405,11 @@ def _without_wallet(life: Life, lived: Lived) -> Iterator[str]:
 
 def _without_grace(life: Life, lived: Lived) -> Iterator[str]:
     late = any(step.back for step in life.steps) or _picks_invoices(life)
-    if life.grace and not late and not any(step.what in ("override", "price", "tax", "coupon", "uncoupon", "filter") for step in life.steps):
+    if (
+        life.grace
+        and not late
+        and not any(step.what in ("override", "price", "tax", "coupon", "uncoupon", "filter") for step in life.steps)
+    ):
         plain = play(replace(life, grace=0))
         if life.coupons:
             return
@@ -396,7 +418,9 @@ def _without_grace(life: Life, lived: Lived) -> Iterator[str]:
 
 
 def _without_voids(life: Life, lived: Lived) -> Iterator[str]:
-    if any(step.what == "void" for step in life.steps) and not any(step.what in ("note", "coupon", "uncoupon", "tax") for step in life.steps):
+    if any(step.what == "void" for step in life.steps) and not any(
+        step.what in ("note", "coupon", "uncoupon", "tax") for step in life.steps
+    ):
         plain = play(replace(life, steps=tuple(step for step in life.steps if step.what != "void")))
         if life.coupons:
             return
