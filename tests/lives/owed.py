@@ -457,9 +457,9 @@ def _priced(terms: Mapping[str, Any], units: Fraction) -> Fraction:
     if model == "volume":
         for to, price, flat in terms["ranges"]:
             if to is None or units <= to:
-                return units * Fraction(price) + flat
+                return units * Fraction(price) + Fraction(flat)
     if model == "package":
-        beyond = max(units - terms["free"], Fraction(0))
+        beyond = max(units - Fraction(terms["free"]), Fraction(0))
         return -(-beyond // int(terms["size"])) * Fraction(terms["price"])
     if model == "percentage":
         return units * Fraction(terms["rate"]) / 100
