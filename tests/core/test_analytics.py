@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -86,6 +87,16 @@ def test_a_fee_whose_period_is_not_known_is_of_the_month_of_its_invoice() -> Non
 def test_weekly_fees_count_as_their_mean_more_than_four_times() -> None:
     fees = [fee(1000, "2024-03-04", "weekly", count=2), fee(200, "2024-03-25", "weekly"), fee(50, "2024-03-01")]
     assert recurring_revenue(fees) == {(date(2024, 3, 1), "EUR"): Fraction(1200, 3) * Fraction(433, 100) + 50}
+
+
+def test_weekly_plans_count_each_customer() -> None:
+    # Five customers at 10.00 a week, four or five weeks each: 5 x 10.00 x 4.33 = 216.50.
+    fees = [
+        replace(fee(1000, f"2024-03-{day:02}", "weekly"), subscription_id=str(customer))
+        for customer in range(5)
+        for day in range(1 + customer, 32, 7)
+    ]
+    assert recurring_revenue(fees) == {(date(2024, 3, 1), "EUR"): 21_650}
 
 
 @given(

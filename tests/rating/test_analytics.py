@@ -270,7 +270,7 @@ class Walk:
         plans = {plan.id: plan for plan in self.world.all(Plan)}
         subscriptions = {item.id: item for item in self.world.subscriptions}
         amounts: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
-        weekly: dict[tuple[str, str], list[Fraction]] = defaultdict(list)
+        weekly: dict[tuple[str, str, str], list[Fraction]] = defaultdict(list)
         for fee in self.world.all(Fee):
             invoice = self.invoices.get(fee.invoice_id)
             if fee.fee_type != "subscription" or invoice is None or not self.counts(invoice):
@@ -281,7 +281,7 @@ class Walk:
             period = fee.to_datetime - fee.from_datetime
             lasts = (Fraction(period.days) + Fraction(period.seconds // 3600, 24)) / Fraction("30.44")
             if plan.interval == "weekly":
-                weekly[name(index), fee.currency].append(amount)
+                weekly[name(index), fee.currency, fee.subscription_id].append(amount)
                 continue
             if plan.interval == "monthly" or lasts <= 1:
                 amounts[name(index), fee.currency] += amount
@@ -297,8 +297,8 @@ class Walk:
                 amounts[name(index + place * step), fee.currency] += part
                 rest -= part
             amounts[name(index + (number - 1) * step), fee.currency] += rest
-        for key, parts in weekly.items():
-            amounts[key] += sum(parts, Fraction(0)) / len(parts) * Fraction("4.33")
+        for (month, currency, _), parts in weekly.items():
+            amounts[month, currency] += sum(parts, Fraction(0)) / len(parts) * Fraction("4.33")
         return self.with_empty(
             {(month, nearest(amount), currency) for (month, currency), amount in amounts.items()}, (None, None)
         )

@@ -101,7 +101,7 @@ class UsageOfMetric:
 class RecurringFee:
     """Subscription fees that differ only in their amounts: `count` of them, `amount` cents in total.
 
-    `start` and `end` are the period of each fee, null if unknown.
+    `start` and `end` are the period of each fee, null if unknown. `subscription_id` is told of weekly fees.
     """
 
     issued: date
@@ -112,6 +112,7 @@ class RecurringFee:
     end: datetime | None
     amount: Decimal
     count: int
+    subscription_id: str | None = None
 
 
 def month_of(day: date) -> date:
@@ -167,18 +168,21 @@ def _months_lasted(fee: RecurringFee) -> Fraction:
 
 
 def recurring_revenue(fees: Iterable[RecurringFee]) -> dict[tuple[date, str], Fraction]:
-    """The recurring revenue of each month and currency. Weekly fees count with their mean of the month, times 4.33."""
+    """The recurring revenue of each month and currency.
+
+    Weekly fees count with each subscription's mean of the month, times 4.33.
+    """
     revenue: dict[tuple[date, str], Fraction] = {}
-    weekly: dict[tuple[date, str], tuple[Fraction, int]] = {}
+    weekly: dict[tuple[date, str, str | None], tuple[Fraction, int]] = {}
     for fee in fees:
         if fee.interval == Interval.WEEKLY:
-            key = month_of(fee.issued), fee.currency
-            amount, count = weekly.get(key, (Fraction(0), 0))
-            weekly[key] = amount + Fraction(fee.amount), count + fee.count
+            of_subscription = month_of(fee.issued), fee.currency, fee.subscription_id
+            amount, count = weekly.get(of_subscription, (Fraction(0), 0))
+            weekly[of_subscription] = amount + Fraction(fee.amount), count + fee.count
             continue
         for month, part in spread(fee).items():
             key = month, fee.currency
             revenue[key] = revenue.get(key, Fraction(0)) + part
-    for key, (amount, count) in weekly.items():
-        revenue[key] = revenue.get(key, Fraction(0)) + amount / count * _WEEKS_OF_A_MONTH
+    for (month, currency, _), (amount, count) in weekly.items():
+        revenue[month, currency] = revenue.get((month, currency), Fraction(0)) + amount / count * _WEEKS_OF_A_MONTH
     return revenue

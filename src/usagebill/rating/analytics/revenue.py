@@ -24,10 +24,11 @@ from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import add, subtract
+from usagebill.core.periods import Interval
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.rating.analytics.scope import AnalyticsFilters, Scope, scope_of, stands
-from usagebill.storage.conditions import eq, missing, related
+from usagebill.storage.conditions import Condition, eq, missing, ne, related
 from usagebill.storage.sums import GroupKey
 from usagebill.work import Reader
 
@@ -168,6 +169,15 @@ def mrr(reader: Reader, options: AnalyticsFilters) -> list[RecurringRevenue]:
 
 
 def _recurring_fees(reader: Reader, scope: Scope) -> list[RecurringFee]:
+    longer = ne("interval", Interval.WEEKLY)
+    weekly = eq("interval", Interval.WEEKLY)
+    return [
+        *_recurring_fees_of(reader, scope, longer),
+        *_recurring_fees_of(reader, scope, weekly, GroupKey("subscription_id")),
+    ]
+
+
+def _recurring_fees_of(reader: Reader, scope: Scope, on_plan: Condition, *more: GroupKey) -> list[RecurringFee]:
     keys = [
         GroupKey("issuing_date", _INVOICE),
         GroupKey("currency"),
@@ -175,13 +185,15 @@ def _recurring_fees(reader: Reader, scope: Scope) -> list[RecurringFee]:
         GroupKey("pay_in_advance", _PLAN),
         GroupKey("from_datetime"),
         GroupKey("to_datetime"),
+        *more,
     ]
     columns = ["amount_cents", "precise_coupons_amount_cents", "taxes_amount_cents"]
     on_invoice = related(Invoice, "invoice_id", *stands(), *scope.of_invoice())
-    wanted = eq("fee_type", FeeType.SUBSCRIPTION), *scope.of_record(entity=None), on_invoice
+    of_plan = related(Subscription, "subscription_id", related(Plan, "plan_id", on_plan))
+    wanted = eq("fee_type", FeeType.SUBSCRIPTION), *scope.of_record(entity=None), on_invoice, of_plan
     fees = []
     for group in reader.tx.grouped(Fee, keys, columns, *wanted):
-        issued, currency, interval, in_advance, start, end = group.key
+        issued, currency, interval, in_advance, start, end, *subscription_ids = group.key
         amount, coupons, taxes = group.sums
         fees.append(
             RecurringFee(
@@ -193,6 +205,7 @@ def _recurring_fees(reader: Reader, scope: Scope) -> list[RecurringFee]:
                 end=_instant(end),
                 amount=add(subtract(amount, coupons), taxes),
                 count=group.count,
+                subscription_id=str(subscription_ids[0]) if subscription_ids else None,
             )
         )
     return fees
