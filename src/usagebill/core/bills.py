@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from usagebill.core.charge_ledger import LedgerEntry, LevelReached
+from usagebill.core.charge_ledger import LedgerEntry
 from usagebill.core.contracts import Contract, Parties
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus
@@ -33,10 +33,10 @@ class Bill:
 
     `parties` are the customer and the issuer, `contracts` the billed ones that were looked up. `periods` are those of a
     new invoice; a stored one keeps its own. `fees` are all of its lines, `standalone_fees` those of the same billing
-    that are on no invoice. `levels` and `ledger_entries` are the state of usage afterwards. `changed` are the coupons,
-    credit notes and already paid fees that the invoice used, as updated. `prepaid` are the new transactions by which
-    wallets pay for it. `surplus` is the cents to give back, by progressive billing invoice. If `tax_request_id` is set,
-    the customer's tax provider is asked for the taxes.
+    that are on no invoice. `ledger_entries` are the state of usage afterwards. `changed` are the coupons, credit notes
+    and already paid fees that the invoice used, as updated. `prepaid` are the new transactions by which wallets pay for
+    it. `surplus` is the cents to give back, by progressive billing invoice. If `tax_request_id` is set, the customer's
+    tax provider is asked for the taxes.
 
     With `may_be_empty`, a zero invoice is closed unless its customer is sent such invoices. `message` is sent once it
     is issued.
@@ -49,7 +49,6 @@ class Bill:
     periods: tuple[BillingPeriod, ...] = ()
     fees: tuple[Fee, ...] = ()
     standalone_fees: tuple[Fee, ...] = ()
-    levels: tuple[LevelReached, ...] = ()
     ledger_entries: tuple[LedgerEntry, ...] = ()
     payment: Payment | None = None
     changed: tuple[object, ...] = ()

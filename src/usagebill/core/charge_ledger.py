@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-__all__ = ["CarriedLevel", "LedgerEntry", "LevelReached", "group_pairs", "group_text"]
+__all__ = ["LedgerEntry", "group_pairs", "group_text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,35 +30,6 @@ class LedgerEntry:
     created_at: datetime
     updated_at: datetime
     paid_events: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CarriedLevel:
-    """The level of a recurring weighted sum when a period was billed. `reached_at` is its last event, or the start."""
-
-    id: str
-    organization_id: str
-    subscription_id: str
-    charge_id: str
-    charge_filter_id: str | None
-    group: str
-    level: Decimal
-    reached_at: datetime
-    period_end: datetime
-    created_at: datetime
-    updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LevelReached:
-    """The level of a recurring weighted sum at the end of a window that has just been rated.
-
-    It replaces the stored level of the same charge, filter, group and window. It is not stored if it never `moved` (no
-    event, and a level of zero).
-    """
-
-    level: CarriedLevel
-    moved: bool
 
 
 def group_text(grouped_by: Mapping[str, str | None]) -> str:

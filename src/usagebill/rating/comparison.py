@@ -89,7 +89,7 @@ def priced(
             units=ZERO if fee.true_up_parent_fee_id else fee.units,
             amount_cents=fee.amount_cents,
         )
-        for fee in rated_usage(reader, usage).fees
+        for fee in rated_usage(reader, usage)
     ]
     for charge in definition.fixed_charges:
         units = subscription.fixed_charge_units.get(charge.id, charge.units)

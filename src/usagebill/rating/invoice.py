@@ -40,7 +40,7 @@ from usagebill.rating.adjustments import with_adjustments
 from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.custom_sections import with_sections
 from usagebill.rating.events import EventPrice, ledger_entry
-from usagebill.rating.fees.charges import RatedUsage, UsageToBill, rated_usage
+from usagebill.rating.fees.charges import UsageToBill, rated_usage
 from usagebill.rating.fees.commitments import commitment_fee
 from usagebill.rating.fees.fixed_charges import added_units_fee, fixed_charge_fees
 from usagebill.rating.fees.in_advance import EventBilling, advance_fee
@@ -186,10 +186,9 @@ def finalized_bill(reader: Reader, draft: Invoice) -> Bill:
 
 
 def _rated_bill(reader: Reader, invoice: Invoice, contexts: Sequence[BillingContext], *, finalizing: bool) -> Bill:
-    rated = [_rated_period(reader, context) for context in contexts]
-    fees = [fee for part in rated for fee in part.fees]
+    fees = [fee for context in contexts for fee in _period_fees(reader, context)]
     contracts = {context.subscription.id: context.contract for context in contexts}
-    bill = settled_bill(
+    return settled_bill(
         reader,
         invoice,
         [context.period for context in contexts],
@@ -197,20 +196,18 @@ def _rated_bill(reader: Reader, invoice: Invoice, contexts: Sequence[BillingCont
         contracts=list(contracts.values()),
         finalizing=finalizing,
     )
-    return replace(bill, levels=tuple(level for part in rated for level in part.levels))
 
 
-def _rated_period(reader: Reader, context: BillingContext) -> RatedUsage:
-    """The fees of one billing period, in their order on the invoice, and the levels to keep."""
+def _period_fees(reader: Reader, context: BillingContext) -> list[Fee]:
+    """The fees of one billing period, in their order on the invoice."""
     fee = subscription_fee(reader, context)
-    usage = period_usage(reader, context)
     fees = [] if fee is None else [fee]
-    fees += usage.fees
+    fees += period_usage(reader, context)
     fees += renewal_fees(reader, context)
     fees += fixed_charge_fees(reader, context)
     fees = with_adjustments(reader, context, fees)
     commitment = commitment_fee(reader, context, fees)
-    return replace(usage, fees=tuple(fees) if commitment is None else (*fees, commitment))
+    return fees if commitment is None else [*fees, commitment]
 
 
 def added_units_bill(
@@ -259,7 +256,7 @@ def progressive_bill(
     period = billing_period(
         reader, invoice, subscription, replace(boundaries, timestamp=reader.now), InvoicingReason.PROGRESSIVE_BILLING
     )
-    rated = rated_usage(
+    fees = rated_usage(
         reader,
         UsageToBill(
             invoice=invoice,
@@ -270,7 +267,7 @@ def progressive_bill(
         ),
     )
     return replace(
-        settled_bill(reader, invoice, [period], rated.fees, contracts=[contract]),
+        settled_bill(reader, invoice, [period], fees, contracts=[contract]),
         may_be_empty=KINDS[Trigger.THRESHOLD].may_be_empty,
     )
 

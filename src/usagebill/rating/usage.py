@@ -35,7 +35,6 @@ from usagebill.core.aggregation import (
     weighed,
 )
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.charge_ledger import CarriedLevel, LevelReached, group_text
 from usagebill.core.charge_parts import ChargePart, ChargeResult, charge_parts, parsed_properties, presentation_keys
 from usagebill.core.copies import maker, replace
 from usagebill.core.events import Event
@@ -62,7 +61,6 @@ __all__ = [
     "charge_results",
     "initial_level_of",
     "is_one_tally",
-    "level_reached",
     "part_usages",
     "tallied_result",
 ]
@@ -282,7 +280,7 @@ def _usages(
             first = totals.get(part.position, {})
             tallies = tallies_by_part[part.position]
             if is_level:
-                tallies = _weighed(reader, charge, metric, part, keys, scope, tallies)
+                tallies = _weighed(reader, metric, part, keys, scope, tallies)
             usages[part.position] = {
                 group: (
                     tally,
@@ -301,7 +299,6 @@ def _is_level(metric: BillableMetric) -> bool:
 
 def _weighed(
     reader: Reader,
-    charge: Charge,
     metric: BillableMetric,
     part: ChargePart,
     keys: tuple[str, ...],
@@ -309,7 +306,8 @@ def _weighed(
     tallies: Mapping[Group, AggregateResult],
 ) -> dict[Group, AggregateResult]:
     """The weighted sum of each group that has changes or starts from a level."""
-    levels = _levels(reader, charge, part, metric, scope, _question(reader, metric, part.bucket, keys, scope))
+    question = _question(reader, metric, part.bucket, keys, scope)
+    levels = starting_levels(reader, metric, scope.subscription, question)
     changed = {group: tally for group, tally in tallies.items() if tally.events_count or not levels}
     return {
         group: weighed(tally, scope.window, levels.get(group, ZERO))
@@ -412,7 +410,8 @@ def _start_of(reader: Reader, charge: Charge, metric: BillableMetric, part: Char
     keys = _group_keys(part, scope)
     levels: dict[Group, Decimal] = {}
     if _is_level(metric):
-        levels = _levels(reader, charge, part, metric, scope, _question(reader, metric, part.bucket, keys, scope))
+        question = _question(reader, metric, part.bucket, keys, scope)
+        levels = starting_levels(reader, metric, scope.subscription, question)
     return _Start(part=part, keys=keys, levels=levels, rows=_ledger_rows(reader, charge, metric, part, scope))
 
 
@@ -551,7 +550,6 @@ def _ledger_rows(
 
 def initial_level_of(
     reader: Reader,
-    charge: Charge,
     part: ChargePart,
     metric: BillableMetric,
     scope: ChargeScope,
@@ -559,38 +557,6 @@ def initial_level_of(
 ) -> Decimal:
     """The level at which one group of a recurring weighted sum starts `scope`'s window; zero for any other metric."""
     keys = tuple(group)
-    levels = _levels(reader, charge, part, metric, scope, _question(reader, metric, part.bucket, keys, scope))
+    question = _question(reader, metric, part.bucket, keys, scope)
+    levels = starting_levels(reader, metric, scope.subscription, question)
     return levels.get(tuple(group.values()), ZERO)
-
-
-def _levels(
-    reader: Reader, charge: Charge, part: ChargePart, metric: BillableMetric, scope: ChargeScope, question: EventQuery
-) -> dict[Group, Decimal]:
-    return starting_levels(reader, charge, part.filter, metric, scope.subscription, question, part.group_keys)
-
-
-def level_reached(reader: Reader, result: ChargeResult, scope: ChargeScope) -> LevelReached | None:
-    """The level of a recurring weighted sum at the end of `scope`'s window; None for any other metric."""
-    metric = result.metric
-    if (
-        AGGREGATIONS[metric.aggregation_type].accumulation is not Accumulation.LEVEL
-        or not metric.recurring
-        or result.tally.level is None
-    ):
-        return None
-    return LevelReached(
-        level=CarriedLevel(
-            id=reader.new_id(),
-            organization_id=reader.organization.id,
-            subscription_id=scope.subscription.id,
-            charge_id=result.charge.id,
-            charge_filter_id=result.part.filter.id if result.part.filter else None,
-            group=group_text(result.grouped_by),
-            level=result.tally.level,
-            reached_at=result.tally.last_at or scope.window.start,
-            period_end=scope.window.end,
-            created_at=reader.now,
-            updated_at=reader.now,
-        ),
-        moved=bool(result.tally.events_count) or not result.tally.level.is_zero(),
-    )

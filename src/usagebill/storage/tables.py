@@ -18,7 +18,7 @@ from usagebill.core.api_keys import ApiKey
 from usagebill.core.api_logs import ApiLog
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity, BillingEntityVersion
-from usagebill.core.charge_ledger import CarriedLevel, LedgerEntry
+from usagebill.core.charge_ledger import LedgerEntry
 from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.customers import Customer
@@ -366,7 +366,6 @@ TABLES: tuple[Table, ...] = (
     Table(kind=LifetimeUsage, name="lifetime_usages", unique=(("subscription_id",),)),
     Table(kind=UsageCount, name="usage_counts", unique=(("subscription_id",),)),
     Table(kind=NewUsage, name="new_usage", indexes=(("subscription_id",),)),
-    Table(kind=CarriedLevel, name="saved_levels", indexes=(("charge_id", "subscription_id"),)),
     Table(
         kind=WebhookEndpoint,
         name="webhook_endpoints",

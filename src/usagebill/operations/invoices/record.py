@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from usagebill.core.bills import Bill, Step
-from usagebill.core.charge_ledger import CarriedLevel, LevelReached
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tax_providers import TaxSubject
@@ -46,7 +43,6 @@ def record(work: Work, bill: Bill) -> Invoice:
     if not bill.is_new:
         follow(work, invoice, former)
     want_refresh(work, invoice.customer_id)
-    _keep_levels(work, bill.levels)
     work.tx.insert(*bill.ledger_entries)
     if bill.payment is not None:
         work.tx.insert(bill.payment)
@@ -77,20 +73,3 @@ def _give_back(work: Work, bill: Bill) -> None:
         progressive = work.tx.get(Invoice, progressive_id)
         if progressive is not None:
             on_surplus(work, progressive, cents)
-
-
-def _keep_levels(work: Work, levels: Iterable[LevelReached]) -> None:
-    """Store the levels of recurring weighted sums, replacing those of the same windows."""
-    for reached in levels:
-        level = reached.level
-        former = work.tx.find(
-            CarriedLevel,
-            eq("charge_id", level.charge_id),
-            eq("subscription_id", level.subscription_id),
-            eq("charge_filter_id", level.charge_filter_id),
-            eq("group", level.group),
-            eq("period_end", level.period_end),
-        )
-        work.tx.delete(*former)
-        if reached.moved:
-            work.tx.insert(level)

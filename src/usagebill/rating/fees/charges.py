@@ -7,7 +7,6 @@ from datetime import datetime
 
 from usagebill.core.aggregation import Window
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.charge_ledger import LevelReached
 from usagebill.core.charge_lines import billed_by_next_plan, charge_line, true_up_fee, with_true_up
 from usagebill.core.charge_parts import ChargeResult
 from usagebill.core.copies import replace
@@ -18,11 +17,11 @@ from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.subscriptions import Subscription
 from usagebill.rating.charge_scope import ChargeScope
 from usagebill.rating.handover import Neighbours
-from usagebill.rating.usage import announce_counts, charge_results, level_reached
+from usagebill.rating.usage import announce_counts, charge_results
 from usagebill.storage.event_queries import Arrival
 from usagebill.work import Reader
 
-__all__ = ["RatedUsage", "UsageToBill", "charge_fee", "rated_usage"]
+__all__ = ["UsageToBill", "charge_fee", "rated_usage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,21 +43,13 @@ class UsageToBill:
     with_minimum: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RatedUsage:
-    """The usage fees of a billing period, and the `levels` to keep of its recurring weighted sums once it is billed."""
-
-    fees: tuple[Fee, ...] = ()
-    levels: tuple[LevelReached, ...] = ()
-
-
-def rated_usage(reader: Reader, usage: UsageToBill) -> RatedUsage:
+def rated_usage(reader: Reader, usage: UsageToBill) -> list[Fee]:
     """The usage fees, charge by charge in the order of the plan; empty ones are left out.
 
     Charges paid in advance are left out, and so are those that the next plan continues to bill after an upgrade.
     """
     if usage.window.start > usage.window.end:
-        return RatedUsage()
+        return []
     scope = ChargeScope(
         subscription=usage.subscription,
         currency=usage.definition.plan.amount_currency,
@@ -68,7 +59,6 @@ def rated_usage(reader: Reader, usage: UsageToBill) -> RatedUsage:
         neighbours=Neighbours(reader, usage.subscription),
     )
     fees: list[Fee] = []
-    levels: list[LevelReached] = []
     charges = [
         (charge, metric)
         for charge in usage.definition.charges
@@ -79,20 +69,17 @@ def rated_usage(reader: Reader, usage: UsageToBill) -> RatedUsage:
     ]
     announce_counts(reader, charges, scope)
     for charge, metric in charges:
-        rated = _rated_charge(reader, usage, scope, charge, metric)
-        fees += rated.fees
-        levels += rated.levels
-    return RatedUsage(fees=tuple(fees), levels=tuple(levels))
+        fees += _rated_charge(reader, usage, scope, charge, metric)
+    return fees
 
 
 def _rated_charge(
     reader: Reader, usage: UsageToBill, scope: ChargeScope, charge: Charge, metric: BillableMetric
-) -> RatedUsage:
+) -> list[Fee]:
     results = charge_results(reader, charge, metric, scope)
-    levels = tuple(level for result in results if (level := level_reached(reader, result, scope)) is not None)
     lines = [charge_fee(reader, usage, result) for result in results]
     added = true_up_fee(charge, usage.window, lines, id=reader.new_id()) if usage.with_minimum else None
-    return RatedUsage(fees=tuple(with_true_up(lines, added)), levels=levels)
+    return with_true_up(lines, added)
 
 
 def charge_fee(reader: Reader, usage: UsageToBill, result: ChargeResult) -> Fee:

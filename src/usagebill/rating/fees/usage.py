@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.periods import Succession
 from usagebill.core.plans import PlanDefinition
@@ -16,14 +17,14 @@ from usagebill.work import Reader
 __all__ = ["period_usage", "usage_to_bill"]
 
 
-def period_usage(reader: Reader, context: BillingContext) -> usage.RatedUsage:
+def period_usage(reader: Reader, context: BillingContext) -> list[Fee]:
     """The usage charges that this billing period bills, in the order of the plan."""
     charges, whose = context.boundaries.charges, usage_to_bill(reader, context)
     if charges is None or whose is None or context.invoice.skip_charges or charges.start > charges.end:
-        return usage.RatedUsage()
+        return []
     if charges.start == charges.end and context.period.invoicing_reason != InvoicingReason.TERMINATING:
         # A start has nothing to bill; an end at the very start of a period still bills that instant.
-        return usage.RatedUsage()
+        return []
     return usage.rated_usage(reader, whose)
 
 

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation
 from usagebill.core.audit import Finding
-from usagebill.core.charge_ledger import CarriedLevel
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -16,7 +15,6 @@ from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.recounts import (
     CHANGED,
     INVOICES_CHANGED,
-    LEVEL_CHANGED,
     MOVED,
     SAME_INSTANT,
     WHILE_MADE,
@@ -41,7 +39,7 @@ from usagebill.rating.recounts.as_of import (
     units_doubt,
 )
 from usagebill.rating.recounts.report import Recounts
-from usagebill.storage.conditions import at_least, eq, less, within
+from usagebill.storage.conditions import eq
 from usagebill.work import Reader
 
 __all__ = ["Lines", "UsageSoFar", "WholePeriod"]
@@ -158,8 +156,6 @@ class Lines:
         if context.ended and metric.recurring and self._next_plan_is_another():
             return CHANGED
         is_level = AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL
-        if is_level and self._is_level_another(charge):
-            return LEVEL_CHANGED
         if (charge.prorated or is_level) and has_moved(self.reader, self.period):
             return MOVED
         if is_followed_since(self.reader, context.subscription, at):
@@ -180,20 +176,6 @@ class Lines:
         charges = self.reader.tx.find(Charge, eq("plan_id", following.plan_id), deleted=True)
         return any(touched(charge, self.at) for charge in charges)
 
-    def _is_level_another(self, charge: Charge) -> bool:
-        """Whether an earlier period was recounted after this one was."""
-        start = self.period.charges_from_datetime
-        return start is not None and (
-            self.reader.tx.first(
-                CarriedLevel,
-                eq("subscription_id", self.period.subscription_id),
-                within("charge_id", [charge.id, *([charge.parent_id] if charge.parent_id else [])]),
-                less("period_end", start),
-                at_least("created_at", self.at),
-            )
-            is not None
-        )
-
 
 class WholePeriod(Lines):
     """The lines of a whole period: usage, renewals, the plan's amount, fixed charges and the minimum commitment."""
@@ -207,7 +189,7 @@ class WholePeriod(Lines):
     def expected_usage(self, charge: Charge, at: datetime) -> list[Fee]:
         definition = replace(self.context.definition, charges=(charge,), fixed_charges=())
         context, then = replace(self.context, definition=definition), self.reader.at(at)
-        fees = [*period_usage(then, context).fees, *renewal_fees(then, context)]
+        fees = [*period_usage(then, context), *renewal_fees(then, context)]
         return self.adjusted(definition, fees)
 
     def other_instants(self, charge: Charge) -> tuple[list[datetime], bool]:
@@ -267,7 +249,7 @@ class UsageSoFar(Lines):
         context, charges = self.context, self.context.boundaries.charges
         if charges is None:
             return []
-        rated = usage.rated_usage(
+        return usage.rated_usage(
             self.reader.at(at),
             usage.UsageToBill(
                 invoice=self.invoice,
@@ -278,7 +260,6 @@ class UsageSoFar(Lines):
                 with_minimum=False,
             ),
         )
-        return list(rated.fees)
 
     def other_instants(self, charge: Charge) -> tuple[list[datetime], bool]:
         return self.arrivals(charge)
