@@ -64,7 +64,7 @@ def settled(subscription: Cycle, at: str, *, last_fee: str = "", period_billed: 
 
 def due(settlement: Settlement | None, amount: int = MILLION) -> int:
     assert settlement is not None
-    return commitment_due(amount, settlement.window, UTC)
+    return commitment_due(amount, settlement, UTC)
 
 
 def owed(days: int, period_days: int) -> int:
@@ -159,11 +159,10 @@ def test_a_yearly_plan_in_advance_is_settled_whenever_it_ends() -> None:
     assert due(settled(subscription, "2024-06-30T10:00:00", last_fee="2024-01-01T00:00:00")) == share(MILLION, 182, 366)
 
 
-def test_the_day_of_an_upgrade_is_the_old_plans_too() -> None:
-    subscription = cycle(
-        "monthly calendar arrears", "2024-03-01", ended="2024-06-01T10:00:00", succession=Succession.UPGRADE
-    )
-    assert due(settled(subscription, "2024-06-01T10:00:01")) == share(MILLION, 1, 30)
+@pytest.mark.parametrize(("ended", "days"), [("2024-06-01T10:00:00", 0), ("2024-06-16T23:59:59", 15)])
+def test_the_day_of_an_upgrade_is_the_new_plans(ended: str, days: int) -> None:
+    subscription = cycle("monthly calendar arrears", "2024-03-01", ended=ended, succession=Succession.UPGRADE)
+    assert due(settled(subscription, ended)) == share(MILLION, days, 30)
 
 
 def test_fees_count_whose_window_lies_in_the_period() -> None:
@@ -199,8 +198,9 @@ def test_two_parts_of_a_period_owe_as_much_as_the_whole(
     )
     left = replace(whole, end=day_start(days[1], UTC) - timedelta(microseconds=1))
     right = replace(whole, start=day_start(days[1], UTC))
-    assert commitment_due(amount, whole, UTC) == amount
-    assert commitment_due(amount, left, UTC) + commitment_due(amount, right, UTC) - amount in (0, 1)
+    assert due(Settlement(window=whole, period=whole), amount) == amount
+    parts = [due(Settlement(window=part, period=whole), amount) for part in (left, right)]
+    assert sum(parts) - amount in (0, 1)
 
 
 JANUARY = Window(start=instant("2024-01-01"), end=instant("2024-01-31T23:59:59"), duration=31)

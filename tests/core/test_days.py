@@ -1,4 +1,4 @@
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from usagebill.core.days import calendar_days, days_between, local_date, next_time_of_day, stretches_of_days
+from usagebill.core.days import days_billed, local_date, next_time_of_day, stretches_of_days
 
 PARIS = ZoneInfo("Europe/Paris")
 NEW_YORK = ZoneInfo("America/New_York")
@@ -24,49 +24,37 @@ def test_local_date_follows_the_zone() -> None:
     assert local_date(utc(2024, 3, 1, 1), NEW_YORK) == date(2024, 2, 29)
 
 
-def test_a_month_counts_its_days() -> None:
-    assert calendar_days(utc(2024, 2, 1), utc(2024, 2, 29, 23, 59, 59, 999999), UTC) == 29
-    assert days_between(utc(2024, 2, 1), utc(2024, 2, 29, 23, 59, 59, 999999), UTC) == 29
-
-
-def test_an_end_at_local_midnight_counts_the_day_that_starts_there() -> None:
-    assert days_between(utc(2024, 2, 1), utc(2024, 2, 10), UTC) == 10
-    assert days_between(utc(2024, 2, 1), utc(2024, 2, 9, 23, 59, 59), UTC) == 9
-    assert days_between(utc(2024, 1, 31, 23), utc(2024, 2, 9, 23), PARIS) == 10
-
-
-def test_a_start_inside_a_day_counts_started_blocks_of_24_hours() -> None:
-    assert days_between(utc(2024, 2, 1, 12), utc(2024, 2, 2, 11), UTC) == 1
-    assert days_between(utc(2024, 2, 1, 12), utc(2024, 2, 2, 13), UTC) == 2
-    assert calendar_days(utc(2024, 2, 1, 12), utc(2024, 2, 2, 11), UTC) == 2
-
-
-def test_clock_changes_do_not_add_or_lose_a_day() -> None:
-    spring = datetime(2024, 3, 1, tzinfo=PARIS)
-    autumn = datetime(2024, 10, 1, tzinfo=PARIS)
-    assert days_between(spring, datetime(2024, 3, 31, 23, 59, 59, 999999, tzinfo=PARIS), PARIS) == 31
-    assert days_between(autumn, datetime(2024, 10, 31, 23, 59, 59, 999999, tzinfo=PARIS), PARIS) == 31
-
-
-def test_the_same_instant_of_different_offsets_gives_the_same_days() -> None:
-    start, end = utc(2025, 1, 1, 5), utc(2025, 2, 1, 4, 59, 59)
-    assert days_between(start, end, NEW_YORK) == 31
-    assert days_between(start.astimezone(PARIS), end.astimezone(PARIS), NEW_YORK) == 31
-
-
-@given(tz=ZONES, day=INSTANTS, length=st.integers(0, 400))
-def test_from_a_local_midnight_both_counts_agree(tz: ZoneInfo, day: datetime, length: int) -> None:
-    first = local_date(day, tz)
-    start = datetime(first.year, first.month, first.day, tzinfo=tz)
-    end = start + timedelta(days=length, hours=12)
-    assert days_between(start, end, tz) == calendar_days(start, end, tz)
+@pytest.mark.parametrize(
+    ("first", "last", "tz", "days"),
+    [
+        (utc(2024, 2, 1), utc(2024, 2, 29, 23, 59, 59, 999999), UTC, 29),
+        # The hours of the first and the last day do not matter.
+        (utc(2024, 2, 1, 18), utc(2024, 2, 10, 12), UTC, 10),
+        (utc(2024, 2, 1, 6), utc(2024, 2, 10, 12), UTC, 10),
+        (utc(2024, 2, 1, 12), utc(2024, 2, 1, 12), UTC, 1),
+        # The day that begins at the end counts.
+        (utc(2024, 2, 1), utc(2024, 2, 10), UTC, 10),
+        (utc(2024, 1, 31, 23), utc(2024, 2, 9, 23), PARIS, 10),
+        # Clock changes add or lose no day.
+        (datetime(2024, 3, 1, tzinfo=PARIS), datetime(2024, 3, 31, 23, 59, 59, tzinfo=PARIS), PARIS, 31),
+        (datetime(2024, 10, 1, tzinfo=PARIS), datetime(2024, 10, 31, 23, 59, 59, tzinfo=PARIS), PARIS, 31),
+        # The offset in which an instant is written does not matter.
+        (utc(2025, 1, 1, 5), utc(2025, 2, 1, 4, 59, 59), NEW_YORK, 31),
+        (utc(2025, 1, 1, 5).astimezone(PARIS), utc(2025, 2, 1, 4, 59, 59).astimezone(PARIS), NEW_YORK, 31),
+        (utc(2024, 2, 2), utc(2024, 2, 1, 23), UTC, 0),
+    ],
+)
+def test_days_are_local_dates(first: datetime, last: datetime, tz: tzinfo, days: int) -> None:
+    assert days_billed(first, last, tz) == days
+    # The day of an upgrade belongs to the new plan.
+    assert days_billed(first, last, tz, upgraded=True) == max(days - 1, 0)
 
 
 @given(tz=ZONES, instants=st.lists(INSTANTS, min_size=3, max_size=3))
-def test_a_span_split_at_a_local_midnight_keeps_its_calendar_days(tz: ZoneInfo, instants: list[datetime]) -> None:
-    a, middle, b = sorted(instants)
-    whole = calendar_days(a, b, tz)
-    assert calendar_days(a, middle, tz) + calendar_days(middle, b, tz) - 1 == whole
+def test_an_upgrade_divides_days_without_remainder(tz: ZoneInfo, instants: list[datetime]) -> None:
+    a, upgrade, b = sorted(instants)
+    old, new = days_billed(a, upgrade, tz, upgraded=True), days_billed(upgrade, b, tz)
+    assert old + new == days_billed(a, b, tz)
 
 
 @pytest.mark.parametrize(

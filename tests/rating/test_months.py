@@ -52,9 +52,9 @@ def test_a_prorated_level_that_rises_and_falls_is_billed_by_range_until_the_plan
     assert used(box, "10-17", "disk", value=20) == whole_october + share(20 * 2_00, 15, 31)
     box.travel_to("2023-10-18T10:00:00Z")
     box.subscribe("larger")
-    # The old plan bills 75 units for 17 days and 20 more for two of them, the new one all 95 for the other 14.
+    # The old plan bills 75 units for 17 days and 20 more for the last of them, the new one all 95 for the other 14.
     flat, of_75, of_20 = first_flat + second_flat, 5 * 10_00 + 10 * 5_00 + 60 * 2_00, 20 * 2_00
-    old_plan = flat + share(of_75 * 17 + of_20 * 2, 1, 31)
+    old_plan = flat + share(of_75 * 17 + of_20, 1, 31)
     assert billed(box) == [thirtieth, old_plan]
     box.travel_to("2023-11-01T05:00:00Z")
     assert billed(box) == [thirtieth, old_plan, flat + share(of_75 + of_20, 14, 31)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from decimal import Decimal
 
-from usagebill.core.days import calendar_days, local_date
+from usagebill.core.days import days_billed, local_date
 from usagebill.core.fees import COMMITTED_TYPES, Fee, FeeType
 from usagebill.core.numbers import ZERO, divide, multiply, round_cents, subtract, total
 from usagebill.core.periods import (
@@ -45,11 +45,16 @@ class Settlement:
     """The period whose commitment a record settles.
 
     `window` is the part of it in which the subscription was active, `period` the whole: fees whose own window lies in
-    `period` count toward the commitment.
+    `period` count toward the commitment. `upgraded`: an upgrade ended the subscription with the window.
     """
 
     window: Window
     period: Window
+    upgraded: bool = False
+
+    def days(self, tz: tzinfo) -> int:
+        """The days of the commitment. The day of an upgrade belongs to the new plan."""
+        return days_billed(self.window.start, self.window.end, tz, upgraded=self.upgraded)
 
 
 def settlement(cycle: Cycle, record: Boundaries, *, last_fee_at: datetime | None = None) -> Settlement | None:
@@ -62,14 +67,15 @@ def settlement(cycle: Cycle, record: Boundaries, *, last_fee_at: datetime | None
     ended = ended_at is not None and ended_at.replace(microsecond=0) <= record.timestamp
     if not ended and not record.opens_interval:
         return None
+    upgraded = ended and cycle.succession is Succession.UPGRADE
     if not cycle.pay_in_advance:
-        return _settlement(cycle, record.subscription)
+        return _settlement(cycle, record.subscription, upgraded=upgraded)
     if last_fee_at is None:
         return None
     if not ended:
         return _settlement(cycle, current_boundaries(cycle, last_fee_at).subscription)
     if cycle.succession is not Succession.DOWNGRADE:
-        return _settlement(cycle, record.subscription)
+        return _settlement(cycle, record.subscription, upgraded=upgraded)
     # A downgrade takes effect at a period's end: the fee of the period that it opens is the new plan's.
     closed = cycle.before(cycle.period(local_date(record.timestamp, cycle.tz)))
     if closed.end < cycle.start_date:
@@ -78,16 +84,16 @@ def settlement(cycle: Cycle, record: Boundaries, *, last_fee_at: datetime | None
     return _settlement(cycle, lived.subscription)
 
 
-def _settlement(cycle: Cycle, window: Window) -> Settlement:
+def _settlement(cycle: Cycle, window: Window, *, upgraded: bool = False) -> Settlement:
     period = cycle.period(local_date(window.start, cycle.tz))
     whole = Window(start=day_start(period.start, cycle.tz), end=day_end(period.end, cycle.tz), duration=period.days)
-    return Settlement(window=window, period=whole)
+    return Settlement(window=window, period=whole, upgraded=upgraded)
 
 
-def commitment_due(amount_cents: int, window: Window, tz: tzinfo) -> int:
-    """The commitment for `window` in cents: its share of the whole period by days, rounded to a cent."""
-    days = calendar_days(window.start, window.end, tz)
-    return round_cents(divide(multiply(Decimal(amount_cents), Decimal(days)), Decimal(window.duration)))
+def commitment_due(amount_cents: int, settled: Settlement, tz: tzinfo) -> int:
+    """The commitment for the settled window in cents: its share of the whole period by days, rounded to a cent."""
+    days = Decimal(settled.days(tz))
+    return round_cents(divide(multiply(Decimal(amount_cents), days), Decimal(settled.window.duration)))
 
 
 def counts_toward(period: Window, start: datetime, end: datetime) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
-__all__ = ["calendar_days", "days_between", "local_date", "next_time_of_day", "stretches_of_days"]
+__all__ = ["days_billed", "local_date", "next_time_of_day", "stretches_of_days"]
 
 _DAY = timedelta(days=1)
-_SECOND = timedelta(seconds=1)
 _INSTANT = timedelta(microseconds=1)
 
 
@@ -17,24 +16,14 @@ def local_date(instant: datetime, tz: tzinfo) -> date:
     return instant.astimezone(tz).date()
 
 
-def calendar_days(a: datetime, b: datetime, tz: tzinfo) -> int:
-    """The number of local dates from `a` to `b`, both included: 1 if both fall on one day, zero or negative if `b`
-    falls on an earlier day.
+def days_billed(first: datetime, last: datetime, tz: tzinfo, *, upgraded: bool = False) -> int:
+    """The number of local dates from that of `first` to that of `last`, both included: the days of everything that is
+    prorated by days, whatever the hours. Zero if `last` falls on an earlier date.
+
+    `upgraded`: an upgrade ended them at `last`. Its day belongs to the new plan, and does not count.
     """
-    return (local_date(b, tz) - local_date(a, tz)).days + 1
-
-
-def days_between(a: datetime, b: datetime, tz: tzinfo) -> int:
-    """The days of a period from `a` to `b`: started 24-hour blocks of wall clock time.
-
-    A `b` at exactly local midnight counts the day that starts there. Clock changes do not count, so the result equals
-    `calendar_days` if `a` is a local midnight. Zero or negative if `b` is before `a`.
-    """
-    end = b.astimezone(tz)
-    if end.time() == time.min:
-        end = (b + _SECOND).astimezone(tz)
-    wall_clock = end.replace(tzinfo=None) - a.astimezone(tz).replace(tzinfo=None)
-    return -(-wall_clock // _DAY)
+    days = (local_date(last, tz) - local_date(first, tz)).days + 1
+    return max(days - 1 if upgraded else days, 0)
 
 
 def next_time_of_day(at: time, now: datetime) -> datetime:

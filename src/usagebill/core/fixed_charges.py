@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import Protocol
 
-from usagebill.core.days import calendar_days, days_between, local_date
+from usagebill.core.days import days_billed
 from usagebill.core.numbers import ZERO, divide, multiply, round_to, total
 from usagebill.core.periods import Cycle, Window, advance_window
 from usagebill.core.usage import Usage
@@ -30,7 +30,6 @@ __all__ = [
     "units_in",
 ]
 
-_DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 _INSTANT = timedelta(microseconds=1)
 
@@ -69,16 +68,18 @@ def units_effective_at(cycle: Cycle, now: datetime, *, is_active: bool, immediat
     return now if immediately and is_active else next_period_start(cycle, now)
 
 
-def units_in(events: Sequence[UnitEvent], window: Window, tz: tzinfo, *, prorated: bool) -> Usage:
+def units_in(
+    events: Sequence[UnitEvent], window: Window, tz: tzinfo, *, prorated: bool, upgraded: bool = False
+) -> Usage:
     """The units to bill for `window`: those decided last, or if `prorated`, each for the days it was in force.
 
     Without proration the last decision counts for the whole window. Prorated terms are rounded to six decimals each;
-    `full_units` are then the units at the end of the window.
+    `full_units` are then the units at the end of the window. `upgraded` as in `terms_in`.
     """
     considered = _considered(events, window)
     if not prorated:
         return Usage(units=considered[-1].units if considered else ZERO)
-    terms = terms_in(events, window, tz)
+    terms = terms_in(events, window, tz, upgraded=upgraded)
     full = terms[-1].units if terms else ZERO
     return Usage(units=total(max(term.prorated, ZERO) for term in terms), full_units=full)
 
@@ -92,20 +93,22 @@ class Term:
     prorated: Decimal
 
 
-def terms_in(events: Sequence[UnitEvent], window: Window, tz: tzinfo) -> list[Term]:
-    """The units in force during `window`, one term after the other."""
+def terms_in(events: Sequence[UnitEvent], window: Window, tz: tzinfo, *, upgraded: bool = False) -> list[Term]:
+    """The units in force during `window`, one term after the other.
+
+    `upgraded`: an upgrade ended the subscription with the window. Its day belongs to the new plan.
+    """
     considered = _considered(events, window)
     standing = [
         event
         for place, event in enumerate(considered)
         if all(later.effective_at >= event.effective_at for later in considered[place + 1 :])
     ]
-    first = local_date(window.start, tz)
-    days = [max(local_date(event.effective_at, tz), first) for event in standing]
-    days.append(local_date(window.end, tz) + _DAY)
+    # The days from each decision to the end of the window, as `days_billed` counts them.
+    left = [days_billed(max(event.effective_at, window.start), window.end, tz, upgraded=upgraded) for event in standing]
     terms = []
-    for event, since, until in zip(standing, days, days[1:], strict=False):
-        held = (until - since).days
+    for event, since, until in zip(standing, left, [*left, 0][1:], strict=True):
+        held = since - until
         share = divide(multiply(event.units, Decimal(held)), Decimal(window.duration))
         terms.append(Term(units=event.units, days=held, prorated=round_to(share, 6)))
     return terms
@@ -123,7 +126,7 @@ def days_left(changed_at: datetime, window: Window, tz: tzinfo, *, prorated: boo
     """The days of a `window` already paid in advance that are billed for units added at once: from the local date of
     the change on if `prorated`, else all of them.
     """
-    return max(calendar_days(changed_at, window.end, tz), 0) if prorated else window.duration
+    return days_billed(changed_at, window.end, tz) if prorated else window.duration
 
 
 def days_paid_and_left(billed_at: datetime, billed_until: datetime, window: Window, tz: tzinfo) -> tuple[int, int]:
@@ -132,8 +135,8 @@ def days_paid_and_left(billed_at: datetime, billed_until: datetime, window: Wind
 
     The fee was `billed_at` for the time up to `billed_until`. Started days count as whole ones; neither is negative.
     """
-    paid = max(days_between(billed_at, billed_until, tz), 0)
-    return paid, min(max(days_between(window.start, window.end, tz), 0), paid)
+    paid = days_billed(billed_at, billed_until, tz)
+    return paid, min(days_billed(window.start, min(window.end, billed_until), tz), paid)
 
 
 def fixed_charge_is_due(

@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from enum import Enum
 
-from usagebill.core.days import calendar_days, days_between, local_date
+from usagebill.core.days import days_billed, local_date
 from usagebill.core.numbers import ZERO, divide, multiply, subtract, truncate_to
 from usagebill.core.periods import (
     LONG_INTERVALS,
@@ -136,14 +136,10 @@ def billed_days(
     """
     if trial_end is not None and trial_end >= window.end:
         return 0
-    if trial_end is not None and window.start < trial_end:
-        days = days_between(trial_end, window.end, tz)
-    elif rule is FeeRule.FULL:
+    first = window.start if trial_end is None else max(window.start, trial_end)
+    if first == window.start and rule is FeeRule.FULL:
         return window.duration
-    else:
-        # The window starts with a local day, so these are the local dates it touches.
-        days = calendar_days(window.start, window.end, tz)
-    return max(days - 1, 0) if rule is FeeRule.ENDED and upgraded else days
+    return days_billed(first, window.end, tz, upgraded=upgraded and rule is FeeRule.ENDED)
 
 
 def prorated(amount_cents: int, days: int, duration: int) -> Decimal:
@@ -167,7 +163,7 @@ def unused_days(
 def used_days(ended_at: datetime, window: Window, tz: tzinfo, *, trial_end: datetime | None = None) -> int:
     """The number of local dates of the subscription window (of its part after the trial) that have begun at an end."""
     first = window.start if trial_end is None else max(window.start, trial_end)
-    return max(calendar_days(first, ended_at, tz), 0)
+    return days_billed(first, ended_at, tz)
 
 
 def unused_time_credit(

@@ -14,6 +14,7 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods import (
     Boundaries,
     Cycle,
+    Succession,
     Window,
     billed_through,
     billing_boundaries,
@@ -71,6 +72,11 @@ class BillingContext:
     def ended(self) -> bool:
         """Whether this is the billing period of the subscription's end."""
         return self.period.invoicing_reason == InvoicingReason.TERMINATING
+
+    @property
+    def ended_by_upgrade(self) -> bool:
+        """Whether the period ends with an upgrade, whose day belongs to the new plan."""
+        return self.ended and self.subscription.succession == Succession.UPGRADE
 
     @property
     def ended_after_invoice(self) -> bool:

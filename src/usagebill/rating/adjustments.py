@@ -24,7 +24,6 @@ from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.fixed_charges import fixed_charge_amounts
 from usagebill.core.usage import Usage
 from usagebill.queries.billing_periods import BillingContext
-from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.fee_events import part_of
 from usagebill.rating.fees.fixed_charges import fixed_charge_details, fixed_charge_item
 from usagebill.rating.fees.usage import usage_to_bill
@@ -114,7 +113,6 @@ def _fixed_repriced(charge: FixedCharge, currency: str, units: Decimal) -> Repri
 def empty_fee(reader: Reader, context: BillingContext, line: AdjustedFee) -> Fee | None:
     """An empty fee for a charge or fixed charge that has none in the period; None if the charge is gone."""
     window = context.boundaries.charges or context.boundaries.subscription
-    span = usage_window(window, context.cycle.tz)
     line_fee = new_fee(
         id=reader.new_id(),
         invoice=context.invoice,
@@ -126,7 +124,7 @@ def empty_fee(reader: Reader, context: BillingContext, line: AdjustedFee) -> Fee
         currency=context.invoice.currency,
         now=reader.now,
     )
-    fee = replace(line_fee, from_datetime=span.start, to_datetime=span.end)
+    fee = replace(line_fee, from_datetime=window.start, to_datetime=window.end)
     charge = next((charge for charge in context.definition.charges if charge.id == line.charge_id), None)
     if charge is not None:
         metric = context.definition.metrics[charge.billable_metric_id]
@@ -141,8 +139,8 @@ def empty_fee(reader: Reader, context: BillingContext, line: AdjustedFee) -> Fee
             filters=part.filter.values if part.filter else None,
             total_aggregated_units=ZERO,
             events_count=0,
-            charges_from_datetime=span.start,
-            charges_to_datetime=span.end,
+            charges_from_datetime=window.start,
+            charges_to_datetime=window.end,
         )
     fixed = next((charge for charge in context.definition.fixed_charges if charge.id == line.fixed_charge_id), None)
     if fixed is None:

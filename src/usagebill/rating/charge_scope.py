@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 
 from usagebill.core.aggregation import Window
+from usagebill.core.periods import Succession
 from usagebill.core.periods import Window as Span
 from usagebill.core.subscriptions import Subscription
 from usagebill.rating.handover import Neighbours
@@ -15,10 +16,19 @@ from usagebill.storage.event_queries import Arrival
 __all__ = ["ChargeScope", "usage_window"]
 
 
-def usage_window(charges: Span, tz: tzinfo, *, ended_by_upgrade: bool = False) -> Window:
-    """The usage window for a billing record's `charges` window, with days in the customer's time zone."""
+def usage_window(charges: Span, tz: tzinfo, subscription: Subscription, *, ends: bool = False) -> Window:
+    """The usage window for a billing record's `charges` window, with days in the customer's time zone.
+
+    `ends`: the subscription ended with it.
+    """
+    begun = subscription.billed_from or subscription.started_at
     return Window(
-        start=charges.start, end=charges.end, period_days=charges.duration, tz=tz, ended_by_upgrade=ended_by_upgrade
+        start=charges.start,
+        end=charges.end,
+        period_days=charges.duration,
+        tz=tz,
+        ended_by_upgrade=ends and subscription.succession == Succession.UPGRADE,
+        begun_by_upgrade=charges.start == begun and subscription.origin == Succession.UPGRADE,
     )
 
 

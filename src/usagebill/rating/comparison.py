@@ -9,7 +9,7 @@ from decimal import Decimal
 from usagebill.core.aggregation import Window
 from usagebill.core.contracts import Contract
 from usagebill.core.currencies import subunits
-from usagebill.core.days import calendar_days
+from usagebill.core.days import days_billed
 from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_cents
 from usagebill.core.periods.calendar import day_end, day_start
@@ -61,7 +61,7 @@ def priced(
     in arrears, including charges paid in advance. Trials, taxes, coupons and credits are left out.
     """
     plan, subscription = definition.plan, contract.subscription
-    days, whole = calendar_days(begin, finish, contract.zone), interval_days(start, plan.interval)
+    days, whole = days_billed(begin, finish, contract.zone), interval_days(start, plan.interval)
     share = divide(Decimal(days), Decimal(whole))
     lines = [
         PricedLine(

@@ -12,7 +12,7 @@ from usagebill.core.charge_parts import ChargeResult
 from usagebill.core.contracts import Contract
 from usagebill.core.currencies import exponent
 from usagebill.core.customers import Customer, timezone
-from usagebill.core.days import days_between
+from usagebill.core.days import days_billed
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.grouping import Breakdown
 from usagebill.core.numbers import ZERO
@@ -203,7 +203,7 @@ def contract_window(reader: Reader, contract: Contract, *, full: bool = False) -
     charges = running_boundaries(reader, contract, cycle, reader.now).charges
     if charges is None:
         raise NotAllowed("no_active_subscription")
-    return usage_window(replace(charges, start=cycle.started_at) if full else charges, cycle.tz)
+    return usage_window(replace(charges, start=cycle.started_at) if full else charges, cycle.tz, contract.subscription)
 
 
 def amount_so_far(reader: Reader, subscription: Subscription) -> int:
@@ -342,12 +342,12 @@ def projected(reader: Reader, external_customer_id: str, options: ProjectedUsage
 
 def _elapsed(now: datetime, start: datetime, end: datetime, tz: ZoneInfo) -> tuple[int, int]:
     """The number of days of the period that have begun, and of all its days."""
-    whole = days_between(start, end, tz)
+    whole = days_billed(start, end, tz)
     if now >= end:
         return whole, whole
     if now < start:
         return 0, whole
-    return min(max(days_between(start, now, tz), 0), whole), whole
+    return min(days_billed(start, now, tz), whole), whole
 
 
 def _projection(result: ChargeResult, elapsed: int, whole: int, definition: PlanDefinition) -> Projection:

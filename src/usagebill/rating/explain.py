@@ -21,7 +21,7 @@ from usagebill.core.invoices.explained import ExplainedFee, ExplainedInvoice, Ex
 from usagebill.core.invoices.explanation import Discount, arithmetic, discounts, fee_taxes, invoice_steps
 from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
 from usagebill.core.numbers import ZERO, parse_decimal, subtract
-from usagebill.core.periods import Succession, Window
+from usagebill.core.periods import Window
 from usagebill.core.plans import Charge, FixedCharge
 from usagebill.core.prepaid import fee_fundings
 from usagebill.core.pricing import parse_properties, price
@@ -174,9 +174,8 @@ def _recomputed(
     if period is None or start is None or end is None or period.charges_duration is None:
         return (), ()
     context = billing_context(reader, invoice, period)
-    upgraded = context.ended and context.cycle.succession is Succession.UPGRADE
     span = Window(start=start, end=end, duration=period.charges_duration)
-    window = usage_window(span, context.cycle.tz, ended_by_upgrade=upgraded)
+    window = usage_window(span, context.cycle.tz, context.subscription, ends=context.ended)
     known_at = invoice.finalized_at or reader.now
     scope = ChargeScope(subscription=context.subscription, currency=fee.currency, window=window, known_at=known_at)
     properties = parsed_properties(charge, part, fee.currency)

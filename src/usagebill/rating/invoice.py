@@ -262,7 +262,7 @@ def progressive_bill(
             invoice=invoice,
             subscription=subscription,
             definition=plan_definition(reader, subscription.plan_id),
-            window=usage_window(boundaries.charges, cycle_at(contract, reader.now).tz),
+            window=usage_window(boundaries.charges, cycle_at(contract, reader.now).tz, subscription),
             with_minimum=False,
         ),
     )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from usagebill.core.days import days_between, local_date
+from usagebill.core.days import days_billed, local_date
 from usagebill.core.periods import (
     BillingTime,
     Boundaries,
@@ -213,7 +213,7 @@ def subscription(plan: str, started_at: str, tz: tzinfo = UTC, *, anchor: str | 
 
 def billed_days(record: Boundaries, tz: tzinfo = UTC) -> str:
     fee = record.subscription
-    return f"{days_between(fee.start, fee.end, tz)}/{fee.duration}"
+    return f"{days_billed(fee.start, fee.end, tz)}/{fee.duration}"
 
 
 @pytest.mark.parametrize(("plan", "row"), rows(INTERVALS))

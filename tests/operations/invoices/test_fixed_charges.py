@@ -124,7 +124,7 @@ def test_an_upgrade_deducts_what_the_old_plan_was_paid_for_the_days_left() -> No
         assert seats.fees() == [[1_500], [share(10_000 - 1_500, 11, 31)]]
 
 
-def test_both_plans_of_an_upgrade_bill_its_day_in_arrears() -> None:
+def test_the_new_plan_bills_the_day_of_an_upgrade_in_arrears() -> None:
     with Seats(now="2023-08-01T00:00:00Z") as seats:
         seats.plan(fixed_charges=[seats.fixed("10", 1, prorated=True)])
         seats.subscribe()
@@ -132,7 +132,7 @@ def test_both_plans_of_an_upgrade_bill_its_day_in_arrears() -> None:
         seats.plan(code="pro", fixed_charges=[seats.fixed("100", 1, prorated=True)], amount_cents=100)
         seats.subscribe("pro")
         seats.travel_to("2023-09-01T01:00:00Z")
-        assert seats.fees() == [[share(1_000, 21, 31)], [share(10_000, 11, 31)]]
+        assert seats.fees() == [[share(1_000, 20, 31)], [share(10_000, 11, 31)]]
 
 
 @pytest.mark.parametrize(

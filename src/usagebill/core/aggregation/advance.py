@@ -12,7 +12,6 @@ from usagebill.core.aggregation.registry import AGGREGATIONS
 from usagebill.core.aggregation.tally import AggregateResult
 from usagebill.core.aggregation.traits import COUNTED_FROM_FIRST, Accumulation
 from usagebill.core.aggregation.unique_count import Operation, operation_of
-from usagebill.core.days import days_between
 from usagebill.core.events import Event, numeric_value
 from usagebill.core.numbers import ONE, ZERO, add, ceil_to, divide, multiply, subtract
 from usagebill.core.usage import Usage
@@ -168,7 +167,7 @@ def current_usage(
 
 
 def _prorated(billed: Decimal, event: Event, window: Window) -> Decimal:
-    days = Decimal(days_between(event.timestamp, window.end, window.tz))
+    days = Decimal(window.days_from(event.timestamp))
     return ceil_to(divide(multiply(billed, days), Decimal(window.period_days)), _UNIT_DECIMALS)
 
 

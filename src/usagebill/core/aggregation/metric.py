@@ -8,7 +8,7 @@ from datetime import datetime, tzinfo
 from decimal import Decimal
 from typing import Protocol
 
-from usagebill.core.days import days_between
+from usagebill.core.days import days_billed, local_date
 from usagebill.core.numbers import ceil_to, floor_to, round_to
 
 __all__ = [
@@ -48,7 +48,8 @@ class Window:
     """The charges period of a subscription: events from `start` to `end` (aware UTC instants, both inclusive).
 
     `period_days` is the full length of the billing period, not shortened by a late start or an early end; `tz` the
-    customer's time zone; `ended_by_upgrade` whether an upgrade ended the subscription at `end`.
+    customer's time zone. `ended_by_upgrade`: an upgrade ended the subscription at `end`, and its day belongs to the
+    new plan; `begun_by_upgrade`: an upgrade started it at `start`, and the whole day belongs to it.
     """
 
     start: datetime
@@ -56,14 +57,26 @@ class Window:
     period_days: int
     tz: tzinfo
     ended_by_upgrade: bool = False
+    begun_by_upgrade: bool = False
 
     @property
     def days(self) -> int:
-        """Billed days of the window. One less (but not below 0) if an upgrade ended it: the day of an upgrade belongs
-        to the new plan.
-        """
-        days = days_between(self.start, self.end, self.tz)
-        return max(days - 1, 0) if self.ended_by_upgrade else days
+        """The billed days of the window."""
+        return self.days_from(self.start)
+
+    def days_from(self, at: datetime) -> int:
+        """The billed days of the window from the day of `at` on; all of them if `at` is before its start."""
+        return days_billed(max(at, self.start), self.end, self.tz, upgraded=self.ended_by_upgrade)
+
+    def days_until(self, first: datetime, removed: datetime) -> int:
+        """The billed days from the day of `first`, as `days_from`, to that of `removed`, inclusive."""
+        return min(days_billed(max(first, self.start), removed, self.tz), self.days_from(first))
+
+    def is_before(self, at: datetime) -> bool:
+        """Whether no billed day of the window is left at `at`, because it precedes the window."""
+        if self.begun_by_upgrade:
+            return local_date(at, self.tz) < local_date(self.start, self.tz)
+        return at < self.start
 
     @property
     def is_whole(self) -> bool:

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from usagebill.core.aggregation.metric import Window
 from usagebill.core.aggregation.unique_count import Operation, operation_of
-from usagebill.core.days import calendar_days, local_date
+from usagebill.core.days import local_date
 from usagebill.core.events import Event, cut_to_seconds, numeric_value, property_of
 from usagebill.core.numbers import (
     ONE,
@@ -68,8 +68,8 @@ def prorated_sum(events: Iterable[Event], field_name: str | None, window: Window
             continue
         if event.timestamp < start:
             before = add(before, value)
-        else:
-            share = ratio(calendar_days(event.timestamp, window.end, window.tz), window.period_days)
+        elif days := window.days_from(event.timestamp):
+            share = ratio(days, window.period_days)
             current.append(ProrationStep(full=value, prorated=multiply(value, share)))
     persisted = [] if before.is_zero() else [ProrationStep(full=before, prorated=persisted_units(before, window))]
     stretches = (*persisted, *current)
@@ -84,7 +84,7 @@ def prorated_by_day(before: Decimal, sums: Iterable[tuple[datetime, Decimal]], w
     """
     parts = [] if before.is_zero() else [persisted_units(before, window)]
     for at, value in sums:
-        share = ratio(calendar_days(at, window.end, window.tz), window.period_days)
+        share = ratio(window.days_from(at), window.period_days)
         # Exact: sums may be longer than the numbers of single events.
         parts.append(multiply_exactly(value, share))
     return Prorated(units=ceil_to(total(parts), _UNIT_DECIMALS), stretches=())
@@ -97,7 +97,9 @@ def prorated_additions(additions: Iterable[tuple[datetime, int]], window: Window
     shares: list[Decimal] = []
     stretches: list[ProrationStep] = []
     for at, values in additions:
-        share = ratio(calendar_days(max(at, window.start), window.end, window.tz), window.period_days)
+        if not (days := window.days_from(at)):
+            continue
+        share = ratio(days, window.period_days)
         shares.append(multiply_exactly(share, Decimal(values)))
         stretches += [ProrationStep(full=ONE, prorated=ceil_to(share, _UNIT_DECIMALS))] * values
     return Prorated(units=ceil_to(total(shares), _UNIT_DECIMALS), stretches=tuple(stretches))
@@ -120,11 +122,13 @@ def prorated_unique_count(events: Iterable[Event], field_name: str | None, windo
     placed: list[tuple[Event, str, ProrationStep]] = []
     for value, operations in by_value.items():
         for added, removed in _spells(operations, window):
-            if removed is not None and removed.timestamp < window.start:
+            if removed is not None and window.is_before(removed.timestamp):
                 continue
-            first = local_date(max(added.timestamp, window.start), window.tz)
-            last = local_date(window.end if removed is None else removed.timestamp, window.tz)
-            share = ratio((last - first).days + 1, window.period_days)
+            added_at = added.timestamp
+            days = window.days_from(added_at) if removed is None else window.days_until(added_at, removed.timestamp)
+            if not days:
+                continue
+            share = ratio(days, window.period_days)
             shares.append(share)
             placed.append((added, value, ProrationStep(full=ONE, prorated=ceil_to(share, _UNIT_DECIMALS))))
             if removed is not None:

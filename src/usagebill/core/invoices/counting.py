@@ -21,7 +21,6 @@ from usagebill.core.aggregation import (
     operation_of,
     prorated,
 )
-from usagebill.core.days import calendar_days
 from usagebill.core.events import Event, cut_to_seconds, numeric_value, property_of
 from usagebill.core.numbers import ONE, ZERO, add, decimal_text, divide, multiply, round_to, total
 from usagebill.core.pricing import Properties
@@ -98,7 +97,7 @@ def _added(metric: Metric, events: list[Event], window: Window, is_prorated: boo
     if is_prorated:
         lines = [f"from before the period: {_text(before)} x {window.days} / {window.period_days} days"]
         for event, value in inside:
-            days = calendar_days(event.timestamp, window.end, window.tz)
+            days = window.days_from(event.timestamp)
             lines.append(f"{_text(value)} x {days} / {window.period_days} days")
         proration = prorated(metric, events, window)
         units = ZERO if proration is None else proration.units

@@ -327,8 +327,8 @@ def _count_billed(reader: Reader, options: UsageFilters, metric_ids: frozenset[s
         billed = reader.tx.first(BillingPeriod, eq("invoice_id", invoice_id), eq("subscription_id", subscription_id))
         days = (closes - opens).days + 1
         duration = days if billed is None or billed.charges_duration is None else billed.charges_duration
-        window = usage_window(Span(start=opens, end=closes, duration=duration), tz)
         if subscription is not None:
+            window = usage_window(Span(start=opens, end=closes, duration=duration), tz, subscription)
             result.divide(window, str(currency), whole, _counter(reader, subscription, frozenset(whole), window))
 
 

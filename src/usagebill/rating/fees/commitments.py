@@ -16,7 +16,6 @@ from usagebill.core.commitments import (
     true_up_precise,
 )
 from usagebill.core.currencies import major_from_cents
-from usagebill.core.days import calendar_days
 from usagebill.core.fees import COMMITTED_TYPES, Fee, FeeType
 from usagebill.core.invoices.life_cycle import BILLED, InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.invoices.opening import new_fee
@@ -42,7 +41,7 @@ def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee])
     settled = settlement(context.cycle, context.boundaries, last_fee_at=_last_fee_at(reader, context))
     if settled is None:
         return None
-    due = commitment_due(commitment.amount_cents, settled.window, context.cycle.tz)
+    due = commitment_due(commitment.amount_cents, settled, context.cycle.tz)
     counted = [fee for fee in (*_earlier_fees(reader, context), *fees) if fee_counts(fee, settled.period)]
     counted_cents = sum(fee.amount_cents for fee in counted)
     cents = true_up(due, [counted_cents])
@@ -67,7 +66,7 @@ def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee])
         precise_unit_amount=major_from_cents(cents, invoice.currency),
         basis={
             "minimum_cents": commitment.amount_cents,
-            "days": calendar_days(settled.window.start, settled.window.end, context.cycle.tz),
+            "days": settled.days(context.cycle.tz),
             "period_days": settled.window.duration,
             "due_cents": due,
             "used_cents": counted_cents,

@@ -66,7 +66,7 @@ def _fee(reader: Reader, context: BillingContext, charge: FixedCharge, closed: W
     if not due:
         return None
     time_line = _time_line(reader, context, charge)
-    usage = units_in(time_line, window, cycle.tz, prorated=charge.prorated)
+    usage = units_in(time_line, window, cycle.tz, prorated=charge.prorated, upgraded=context.ended_by_upgrade)
     properties = _properties(context, charge)
     amounts = fixed_charge_amounts(
         charge.charge_model,
@@ -77,7 +77,8 @@ def _fee(reader: Reader, context: BillingContext, charge: FixedCharge, closed: W
     )
     fee = _line(reader, context, charge, window, amounts, fixed_charge_details(charge, properties, usage))
     if usage.full_units is not None:
-        fee = replace(fee, basis=_basis(terms_in(time_line, window, cycle.tz), usage, window.duration))
+        terms = terms_in(time_line, window, cycle.tz, upgraded=context.ended_by_upgrade)
+        fee = replace(fee, basis=_basis(terms, usage, window.duration))
     return fee if _is_something(fee) else None
 
 

@@ -53,7 +53,7 @@ def event_billing(reader: Reader, subscription: Subscription, at: datetime) -> E
         contract=contract,
         definition=plan_definition(reader, subscription.plan_id),
         boundaries=boundaries,
-        window=usage_window(charges, periods.tz),
+        window=usage_window(charges, periods.tz, subscription),
     )
 
 

@@ -80,7 +80,7 @@ def _elapsed(context: BillingContext) -> Window:
     charges = context.boundaries.charges
     if charges is None:
         raise LookupError(f"billing period {context.period.id} bills no usage")
-    return usage_window(charges, context.cycle.tz)
+    return usage_window(charges, context.cycle.tz, context.subscription)
 
 
 def renewals_of(reader: Reader, context: BillingContext, charge: Charge) -> list[Fee]:

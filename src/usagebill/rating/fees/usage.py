@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoicingReason
-from usagebill.core.periods import Succession
 from usagebill.core.plans import PlanDefinition
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.queries.plans import plan_definition
@@ -32,15 +31,15 @@ def usage_to_bill(reader: Reader, context: BillingContext) -> usage.UsageToBill 
     """The usage that the billing period bills; None if it bills none."""
     if context.boundaries.charges is None:
         return None
-    upgraded = context.ended and context.cycle.succession is Succession.UPGRADE
+    window = usage_window(context.boundaries.charges, context.cycle.tz, context.subscription, ends=context.ended)
     return usage.UsageToBill(
         invoice=context.invoice,
         subscription=context.subscription,
         definition=context.definition,
-        window=usage_window(context.boundaries.charges, context.cycle.tz, ended_by_upgrade=upgraded),
+        window=window,
         known_at=reader.now,
         billed_at=Arrival(at=context.period.created_at, id=context.period.id) if context.ended else None,
-        next_plan=_next_plan(reader, context) if upgraded else None,
+        next_plan=_next_plan(reader, context) if window.ended_by_upgrade else None,
     )
 
 

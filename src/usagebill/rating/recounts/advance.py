@@ -202,7 +202,7 @@ def _event_billing(
             contract=contract_of(reader, subscription),
             definition=definition,
             boundaries=boundaries,
-            window=usage_window(boundaries.charges, ZoneInfo(period.timezone)),
+            window=usage_window(boundaries.charges, ZoneInfo(period.timezone), subscription),
         )
     billing = event_billing(reader, subscription, event.timestamp)
     start, end = fee.charges_from_datetime, fee.charges_to_datetime

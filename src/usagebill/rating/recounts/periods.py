@@ -255,7 +255,7 @@ class UsageSoFar(Lines):
                 invoice=self.invoice,
                 subscription=context.subscription,
                 definition=replace(context.definition, charges=(charge,)),
-                window=usage_window(charges, context.cycle.tz),
+                window=usage_window(charges, context.cycle.tz, context.subscription),
                 known_at=at,
                 with_minimum=False,
             ),

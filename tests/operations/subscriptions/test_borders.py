@@ -1,0 +1,112 @@
+"""Borders in time: every day, seat and event at the border of two plans or periods is billed once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.money import share
+from tests.scenarios import Scenario, charge_on, fixed_charge_on
+
+DAILY = "31"  # a price for each day of October
+
+
+def billed(box: Scenario, code: str, kind: str = "charge") -> list[int]:
+    """The cents of an item on each invoice that has it, oldest first."""
+    amounts = [
+        [fee["amount_cents"] for fee in invoice["fees"] if (fee["item"]["type"], fee["item"]["code"]) == (kind, code)]
+        for invoice in box.invoices()
+    ]
+    return [sum(fees) for fees in amounts if fees]
+
+
+@pytest.mark.parametrize("hour", ["00:00:00", "12:00:00", "23:59:59"])
+@pytest.mark.parametrize(
+    ("metric", "added"), [({"aggregation_type": "unique_count_agg"}, "a"), ({"aggregation_type": "sum_agg"}, 1)]
+)
+def test_the_day_of_an_upgrade_is_paid_once_by_each_prorated_unit(
+    metric: dict[str, Any], added: object, hour: str
+) -> None:
+    with Scenario("2024-10-01T00:00:00Z") as box:
+        seats = box.metric("seats", recurring=True, **metric)
+        box.customer()
+        for code in ("basic", "larger"):
+            box.plan(charge_on(seats, amount=DAILY, prorated=True), code=code, amount_cents=3100)
+        box.subscribe()
+        box.event("seats", value=added)
+        box.travel_to(f"2024-10-16T{hour}Z")
+        box.subscribe("larger")
+        box.travel_to("2024-11-01T01:00:00Z")
+        # 1 to 15 October on the old plan, 16 to 31 October on the new one, as of the plans themselves.
+        assert billed(box, "seats") == [1500, 1600]
+        assert [billed(box, code, "subscription") for code in ("basic", "larger")] == [[1500], [1600]]
+        assert not list(box.billing.audit().findings)
+
+
+@pytest.mark.parametrize(
+    ("events", "old", "new"),
+    [
+        # Removed on the day of the upgrade, before it: the day is the new plan's.
+        ([("01T08", "add"), ("16T10", "remove")], 1500, 100),
+        # Removed the day before: the old plan's alone.
+        ([("01T08", "add"), ("15T10", "remove")], 1500, 0),
+        # Added and removed on the day of the upgrade, before it or around it.
+        ([("16T09", "add"), ("16T10", "remove")], 0, 100),
+        ([("16T09", "add"), ("16T13", "remove")], 0, 100),
+        # Added on the day of the upgrade.
+        ([("16T09", "add")], 0, 1600),
+        # Removed before the upgrade and added again after it, on its day: never gone.
+        ([("01T08", "add"), ("16T10", "remove"), ("16T13", "add")], 1500, 1600),
+    ],
+)
+def test_a_seat_that_comes_or_goes_on_the_day_of_an_upgrade(events: list[tuple[str, str]], old: int, new: int) -> None:
+    with Scenario("2024-10-01T00:00:00Z") as box:
+        seats = box.metric("seats", "unique_count_agg", recurring=True)
+        box.customer()
+        for code in ("basic", "larger"):
+            box.plan(charge_on(seats, amount=DAILY, prorated=True), code=code)
+        box.subscribe()
+        for at, change in sorted([*events, ("16T12", "upgrade")]):
+            box.travel_to(f"2024-10-{at}:00:00Z")
+            if change == "upgrade":
+                box.subscribe("larger")
+            else:
+                box.event("seats", value="a", operation_type=change)
+        box.travel_to("2024-11-01T01:00:00Z")
+        paid = [invoice["fees_amount_cents"] for invoice in box.invoices()]
+        assert paid == [old, new]
+
+
+def test_the_day_of_an_upgrade_is_paid_once_by_fixed_charges_minimums_and_commitments() -> None:
+    with Scenario("2024-10-01T00:00:00Z") as box:
+        calls, seat = box.metric("calls"), box.add_on("seat")
+        box.customer()
+        for code in ("basic", "larger"):
+            box.plan(
+                charge_on(calls, amount="1", min_amount_cents=6200),
+                code=code,
+                fixed_charges=[fixed_charge_on(seat, amount=DAILY, units=1, prorated=True)],
+                minimum_commitment={"amount_cents": 31000},
+            )
+        box.subscribe()
+        box.travel_to("2024-10-16T12:00:00Z")
+        box.subscribe("larger")
+        box.travel_to("2024-11-01T01:00:00Z")
+        # 15 and 16 days of 31: a fixed charge of 31.00, a minimum of 62.00, and 310.00 in all.
+        assert billed(box, "seat", "fixed_charge") == [1500, 1600]
+        assert billed(box, "calls") == [3000, 3200]
+        assert [invoice["total_amount_cents"] for invoice in box.invoices()] == [15000, 16000]
+
+
+@pytest.mark.parametrize("start", ["00", "06", "18", "23"])
+@pytest.mark.parametrize("end", ["00", "12", "23"])
+def test_the_days_of_a_minimum_do_not_depend_on_the_hour(start: str, end: str) -> None:
+    with Scenario(f"2024-11-01T{start}:00:00Z") as box:
+        calls = box.metric("calls")
+        box.customer()
+        box.plan(charge_on(calls, amount="1", min_amount_cents=30000))
+        box.subscribe()
+        box.travel_to(f"2024-11-10T{end}:00:00Z")
+        box.unsubscribe()
+        (invoice,) = box.invoices()
+        assert invoice["total_amount_cents"] == share(30000, 10, 30)
