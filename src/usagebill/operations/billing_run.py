@@ -16,13 +16,12 @@ from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import BillCustomer
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill, foresee_bill
-from usagebill.operations.subscriptions.change import apply_downgrade
+from usagebill.operations.subscriptions.change import apply_downgrade, gives_way
 from usagebill.operations.subscriptions.schedule import is_due, schedule_billing
 from usagebill.queries.contracts import contract_of, refreshed
-from usagebill.queries.subscriptions import successor_of
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Reader, Work
+from usagebill.work import Work
 
 __all__ = ["bill_customer"]
 
@@ -37,7 +36,7 @@ def bill_customer(work: Work, task: BillCustomer) -> None:
     )
     contracts = [contract_of(work, subscription) for subscription in active]
     due = [contract for contract in contracts if is_due(work, contract) and not contract.has_overdue_end(work.now)]
-    changing = [contract for contract in due if _gives_way(work, contract)]
+    changing = [contract for contract in due if gives_way(work, contract)]
     for entries in _grouped(contract for contract in due if contract not in changing):
         foresee_bill(work, entries, at=work.now, trigger=Trigger.RUN)
     # A subscription whose successor has to be paid first continues until that payment.
@@ -58,10 +57,3 @@ def _grouped(contracts: Iterable[Contract]) -> list[list[Entry]]:
         [Entry(contract=contract, reason=InvoicingReason.PERIODIC) for contract in group]
         for group in sharing(list(contracts))
     ]
-
-
-def _gives_way(reader: Reader, contract: Contract) -> bool:
-    """Whether a scheduled downgrade replaces the subscription now, because its interval is over."""
-    following = successor_of(reader, contract.subscription)
-    is_scheduled = following is not None and following.status == SubscriptionStatus.PENDING
-    return is_scheduled and contract.opens_interval_at(reader.now)

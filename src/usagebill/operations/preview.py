@@ -56,7 +56,7 @@ from usagebill.operations.customer_currency import bill_in
 from usagebill.operations.customers import CustomerInput
 from usagebill.operations.invoices.provider_taxes import previewed
 from usagebill.operations.invoices.subscription import bill, compute, finalize
-from usagebill.operations.subscriptions.change import apply_downgrade
+from usagebill.operations.subscriptions.change import apply_downgrade, gives_way
 from usagebill.operations.subscriptions.creation import create
 from usagebill.operations.subscriptions.inputs import SubscriptionInput
 from usagebill.operations.subscriptions.termination import terminate
@@ -343,13 +343,14 @@ def _continued(work: Work, subscriptions: Sequence[Subscription]) -> tuple[datet
     staying = []
     invoice = None
     for subscription in subscriptions:
-        following = later.tx.first(
-            Subscription, eq("previous_subscription_id", subscription.id), eq("status", SubscriptionStatus.PENDING)
-        )
-        if following is None:
-            staying.append(Entry(contract=contract_of(later, subscription), reason=InvoicingReason.PERIODIC))
-        else:
-            invoice = _made(later, customer_id, partial(apply_downgrade, later, contract_of(later, subscription)))
+        contract = contract_of(later, later.tx.get(Subscription, subscription.id) or subscription)
+        if gives_way(later, contract):
+            closing = _made(later, customer_id, partial(apply_downgrade, later, contract))
+            ended = later.tx.get(Subscription, subscription.id)
+            if ended is not None and ended.status == SubscriptionStatus.TERMINATED:
+                invoice = closing
+                continue
+        staying.append(Entry(contract=contract, reason=InvoicingReason.PERIODIC))
     if staying:
         invoice = bill(later, staying, at=at, trigger=Trigger.RUN)
     return at, _complete(later, invoice)

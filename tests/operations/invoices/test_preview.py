@@ -181,6 +181,35 @@ _FEE = (
 )
 
 
+@pytest.mark.now("2024-01-01T00:00:00Z")
+@pytest.mark.parametrize(
+    ("asked", "advance", "shown"),
+    [
+        # One day of the year's 100.00 was shown, 0.27, and after the year the whole of it once more.
+        ("2024-06-20T10:00:00Z", False, (0, "2024-07-01")),
+        ("2025-02-20T10:00:00Z", False, (0, "2025-03-01")),
+        ("2024-06-20T10:00:00Z", True, (0, "2024-07-01")),
+        # The run that ends the year applies it: the old plan in arrears, or the new one in advance.
+        ("2024-12-20T10:00:00Z", False, (10_000, "2025-01-01")),
+        ("2024-12-20T10:00:00Z", True, (5_000, "2025-01-01")),
+    ],
+)
+def test_a_planned_downgrade_of_a_year_is_in_the_preview_of_the_run_that_applies_it_alone(
+    box: Scenario, asked: str, advance: bool, shown: tuple[int, str]
+) -> None:
+    for code, amount in (("basic", 10_000), ("small", 5_000)):
+        usage = charge_on(box.metric(f"gb of {code}"), amount="2")
+        yearly = {"interval": "yearly", "bill_charges_monthly": True, "pay_in_advance": advance}
+        box.plan(usage, code=code, amount_cents=amount, **yearly)
+    box.subscribe()
+    box.travel_to(asked)
+    box.subscribe("small")
+    known = {invoice["svc_id"] for invoice in box.get("/invoices")["invoices"]}
+    expected = preview(box, subscriptions={"external_ids": ["sub"]})
+    assert (expected["fees_amount_cents"], expected["issuing_date"]) == shown
+    assert billed(next_invoice(box, known), dated=True) == billed(expected, dated=True)
+
+
 def billed(invoice: Any, *, dated: bool) -> dict[str, Any]:
     """What an invoice asks for, without the ids by which it, or its preview, is known."""
     return {

@@ -28,12 +28,21 @@ from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of
 from usagebill.queries.billing_periods import billed_through_day
 from usagebill.queries.contracts import contract_of, refreshed
+from usagebill.queries.subscriptions import successor_of
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
 from usagebill.work import Reader, Work
 
-__all__ = ["apply_downgrade", "bill_closed_period", "cancel_downgrade", "change_plan", "end_for", "upgrade_to"]
+__all__ = [
+    "apply_downgrade",
+    "bill_closed_period",
+    "cancel_downgrade",
+    "change_plan",
+    "end_for",
+    "gives_way",
+    "upgrade_to",
+]
 
 _SECOND = timedelta(seconds=1)
 
@@ -155,6 +164,13 @@ def _bill_end(work: Work, closing: Contract) -> None:
     entries = [Entry(contract=closing, reason=InvoicingReason.TERMINATING)]
     bill(work, entries, at=work.now + _SECOND, trigger=Trigger.END)
     regroup(work, [last], work.now, renewing=False)
+
+
+def gives_way(reader: Reader, contract: Contract) -> bool:
+    """Whether a scheduled downgrade replaces the subscription now, because its interval is over."""
+    following = successor_of(reader, contract.subscription)
+    is_scheduled = following is not None and following.status == SubscriptionStatus.PENDING
+    return is_scheduled and contract.opens_interval_at(reader.now)
 
 
 def apply_downgrade(work: Work, contract: Contract) -> Subscription:
