@@ -155,6 +155,37 @@ def test_a_life_with_stripe(box: Scenario) -> None:
         assert life.invoice()["payment_status"] == "pending"
 
 
+def test_a_refund_that_stripe_refuses_is_told_whatever_the_reason(box: Scenario) -> None:
+    stripe = StripeServer(now=lambda: box.now)
+    with living(box, stripe) as life:
+        life.notice(stripe.card_added("cus_1", "pm_1"))
+        invoice = life.invoice()
+        stripe.outcomes.append("not_refundable")
+        note = life.credit_note(invoice, 400)
+        assert note["refund_status"] == "failed"
+        (message,) = [item for item in box.webhooks if "refund_failure" in item["webhook_type"]]
+        told = message["credit_note_payment_provider_refund_error"]
+        assert (message["webhook_type"], told["svc_credit_note_id"]) == (
+            "credit_note.provider_refund_failure",
+            note["svc_id"],
+        )
+        assert told["provider_error"] == {
+            "message": "This charge cannot be refunded",
+            "error_code": "charge_not_refundable",
+        }
+
+
+@pytest.mark.parametrize("path", ["/invoices/{}/payment_url", "/customers/acme/checkout_url"])
+def test_who_refuses_a_page_is_named_as_people_know_it(box: Scenario, path: str) -> None:
+    stripe = StripeServer(now=lambda: box.now)
+    with living(box, stripe) as life:
+        invoice = life.invoice()
+        stripe.customers.clear()
+        status, body = box.send("POST", path.format(invoice["svc_id"]))
+        assert (status, body["code"], body["error_details"]["third_party"]) == (422, "third_party_error", "Stripe")
+        assert body["message"].startswith("Stripe refused it")
+
+
 def test_a_card_that_wants_its_owner(box: Scenario) -> None:
     stripe = StripeServer(now=lambda: box.now)
     with living(box, stripe) as life:

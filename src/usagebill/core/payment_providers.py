@@ -39,7 +39,7 @@ _HEX = re.compile(r"([0-9A-Fa-f]{2})+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderKind:
-    """The abilities of a kind of provider, and the fields of a connection to it.
+    """The abilities of a kind of provider, and the fields of a connection to it. `title` is its name for people.
 
     `required` and `optional` name the credentials; `settings` the other fields of a connection. `notices_need` is the
     credential that notices are verified with; `fetches` says that `Connect` can fetch it. `statuses` maps the
@@ -49,6 +49,7 @@ class ProviderKind:
     """
 
     name: str
+    title: str
     required: tuple[str, ...]
     redirect_url: str
     statuses: Mapping[str, ChargeStatus]
@@ -83,6 +84,7 @@ KINDS: Mapping[str, ProviderKind] = {
     for kind in (
         ProviderKind(
             name="stripe",
+            title="Stripe",
             required=("secret_key",),
             optional=("webhook_secret",),
             settings=("supports_3ds", "require_terms_of_service_consent"),
@@ -105,6 +107,7 @@ KINDS: Mapping[str, ProviderKind] = {
         ),
         ProviderKind(
             name="gocardless",
+            title="GoCardless",
             required=("access_token",),
             optional=("webhook_secret",),
             redirect_url="https://gocardless.com/",
@@ -125,6 +128,7 @@ KINDS: Mapping[str, ProviderKind] = {
         ),
         ProviderKind(
             name="adyen",
+            title="Adyen",
             required=("api_key", "merchant_account"),
             optional=("hmac_key",),
             notices_need="hmac_key",
@@ -145,6 +149,7 @@ KINDS: Mapping[str, ProviderKind] = {
         ),
         ProviderKind(
             name="cashfree",
+            title="Cashfree",
             required=("client_id", "client_secret"),
             # Set if the account signs its notices with a separate secret.
             optional=("webhook_secret",),
@@ -154,6 +159,7 @@ KINDS: Mapping[str, ProviderKind] = {
         ),
         ProviderKind(
             name="flutterwave",
+            title="Flutterwave",
             required=("secret_key",),
             optional=("webhook_secret",),
             redirect_url="https://www.flutterwave.com/ng",
@@ -161,6 +167,7 @@ KINDS: Mapping[str, ProviderKind] = {
         ),
         ProviderKind(
             name="moneyhash",
+            title="MoneyHash",
             required=("api_key", "flow_id"),
             optional=("signature_key",),
             notices_need="signature_key",

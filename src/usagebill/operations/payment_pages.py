@@ -62,7 +62,7 @@ def checkout_url(work: Work, external_id: str) -> SetupPage:
     request = SetupUrl(payer=payer, key=f"setup-{work.new_id()}", at=work.now)
     answer = work.asked(("setup", customer.id), connection, request).answer
     if isinstance(answer, ProviderFailure):
-        raise ThirdPartyError(connection.kind, answer.message)
+        raise ThirdPartyError(connection.traits.title, answer.message)
     assert isinstance(answer, PageUrl)
     return SetupPage(customer=customer, connection=connection, url=answer.url)
 
@@ -99,7 +99,7 @@ def page_of(work: Work, customer: Customer, collectable: Collectable) -> Payment
     answer, sent = asked.answer, asked.request
     if isinstance(answer, ProviderFailure):
         note = partial(tell_failure, collectable=collectable, failure=answer)
-        raise ThirdPartyError(connection.kind, answer.message, note)
+        raise ThirdPartyError(connection.traits.title, answer.message, note)
     assert isinstance(answer, PageUrl)
     assert isinstance(sent, CheckoutUrl)
     if not answer.url:

@@ -25,7 +25,6 @@ from usagebill.work import Reader, Work
 __all__ = ["conclude", "fail", "give_back", "move_refund", "order_refund", "prepare"]
 
 # Providers' codes for payments with nothing left to refund.
-_NOT_REFUNDABLE = "charge_not_refundable"
 _log = structlog.get_logger("usagebill.payments")
 
 
@@ -155,11 +154,9 @@ def fail(work: Work, task: AskPaymentProvider, connection: PaymentConnection, fa
     attempt = work.tx.get(RefundAttempt, task.subject_id)
     if attempt is None or failure.kind is FailureKind.NOT_SUPPORTED:
         return
-    # The charge was refunded manually at the provider: the note is left for a person to mark.
-    quiet = failure.code == _NOT_REFUNDABLE
     work.tx.replace(replace(attempt, error_code=failure.code))
     attempt = replace(attempt, error_code=failure.code)
-    move_refund(work, attempt, "failed", PaymentStatus.FAILED, failure.message, failure.code, quiet=quiet)
+    move_refund(work, attempt, "failed", PaymentStatus.FAILED, failure.message, failure.code)
 
 
 def move_refund(
@@ -169,8 +166,6 @@ def move_refund(
     status: PaymentStatus,
     message: str = "Payment refund failed",
     code: str | None = None,
-    *,
-    quiet: bool = False,
 ) -> None:
     """Store a refund and its credit note as pending, succeeded or failed; one that succeeded stays so."""
     if attempt.refund_status == PaymentStatus.SUCCEEDED:
@@ -188,6 +183,6 @@ def move_refund(
         return
     refunded_at = work.now if status == PaymentStatus.SUCCEEDED else note.refunded_at
     work.tx.replace(replace(note, refund_status=status, refunded_at=refunded_at, updated_at=work.now))
-    if status == PaymentStatus.FAILED and changed and not quiet:
+    if status == PaymentStatus.FAILED and changed:
         view = partial(refund_failure_view, customer_of(work, note), note.id, message, code)
         work.emit("credit_note.provider_refund_failure", view, note.id)
