@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from usagebill.core.coupons import AppliedCoupon, CouponFrequency
 from usagebill.core.credit_notes import CreditNote, CreditStatus
 from usagebill.core.currencies import cents_from_major
 from usagebill.core.fees import REPEATABLE_TYPES, AppliedTax, Fee, FeeType, TaxKey
@@ -36,7 +35,6 @@ __all__ = [
     "Finding",
     "Life",
     "Numbered",
-    "audited_coupon",
     "audited_credit_note",
     "audited_invoice",
     "audited_notes_of_invoice",
@@ -566,26 +564,3 @@ def audited_notes_of_invoice(invoice: Invoice, fees: Sequence[Fee], notes: Seque
     if offset != invoice.total_offset_amount_cents:
         stored = invoice.total_offset_amount_cents
         yield _finding("credits", subject, invoice.id, "total_offset_amount_cents", offset, stored)
-
-
-def audited_coupon(applied: AppliedCoupon, code: str, uses: Sequence[int]) -> Iterator[Finding]:
-    """A coupon takes off no more than its amount, and no more often than its frequency allows.
-
-    `uses` are the cents that each invoice in force took from it.
-    """
-    subject = f"applied coupon {code}"
-    fixed = applied.amount_cents if applied.percentage_rate is None else None
-    if fixed is not None and applied.frequency == CouponFrequency.ONCE and sum(uses) > fixed:
-        yield _finding("coupon", subject, applied.id, "used in all", f"at most {fixed}", sum(uses))
-    if fixed is not None and max(uses, default=0) > fixed:
-        yield _finding("coupon", subject, applied.id, "used by one invoice", f"at most {fixed}", max(uses))
-    if fixed is None and applied.frequency == CouponFrequency.ONCE and len(uses) > 1:
-        yield _finding("coupon", subject, applied.id, "invoices", "at most 1", len(uses))
-    if applied.frequency == CouponFrequency.RECURRING and applied.frequency_duration is not None:
-        if len(uses) > applied.frequency_duration:
-            most = f"at most {applied.frequency_duration}"
-            yield _finding("coupon", subject, applied.id, "invoices", most, len(uses))
-        remaining = applied.frequency_duration - len(uses)
-        if applied.frequency_duration_remaining not in (None, remaining):
-            stored = applied.frequency_duration_remaining
-            yield _finding("coupon", subject, applied.id, "frequency_duration_remaining", remaining, stored)

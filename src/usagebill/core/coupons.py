@@ -28,8 +28,12 @@ __all__ = [
     "expires_at",
     "given_back",
     "in_order",
+    "kept_discounts",
+    "largest_discount",
+    "ran_out",
     "remaining_amount",
     "shared_discount",
+    "targets_of",
     "transition",
     "used",
 ]
@@ -219,12 +223,11 @@ def in_order(coupons: Sequence[tuple[AppliedCoupon, Targets]]) -> list[tuple[App
     return sorted(coupons, key=rank)
 
 
-def _credit(applied: AppliedCoupon, base: Decimal, remaining_cents: int) -> Decimal:
+def _credit(applied: AppliedCoupon, base: Decimal, at_most_cents: int | None) -> Decimal:
     if applied.percentage_rate is not None:
-        return min(base, Decimal(round_cents(divide(multiply(base, applied.percentage_rate), _HUNDRED))))
-    if applied.frequency == CouponFrequency.ONCE:
-        return min(Decimal(remaining_cents), base)
-    return min(Decimal(applied.amount_cents or 0), base)
+        share = round_cents(divide(multiply(base, applied.percentage_rate), _HUNDRED))
+        base = min(base, Decimal(share))
+    return base if at_most_cents is None else min(base, Decimal(at_most_cents))
 
 
 def apply_coupon(
@@ -235,12 +238,12 @@ def apply_coupon(
     *,
     subtotal_cents: int,
     currency: str,
-    remaining_cents: int,
+    at_most_cents: int | None,
 ) -> tuple[list[Fee], int] | None:
     """The fees with their shares of the discount, and the discount in cents; None if the coupon does not apply.
 
     `plan_of` maps each fee's subscription to its plan. `subtotal_cents` is the invoice's, net of all credits so far;
-    `remaining_cents` the unused amount of a fixed coupon with frequency once. A limited coupon takes off at most the
+    `at_most_cents` the amount that the coupon may take off (`largest_discount`). A limited coupon takes off at most the
     remaining amount of its fees, an unlimited one at most the subtotal. Shares have 5 decimals, and no share exceeds
     its fee. The discount is cut to whole cents before it is shared.
     """
@@ -250,7 +253,7 @@ def apply_coupon(
     if not matching:
         return None
     base = total(net_of_coupons(fee) for fee in matching) if targets.limited else Decimal(subtotal_cents)
-    credit = truncate_cents(max(ZERO, _credit(applied, base, remaining_cents)))
+    credit = truncate_cents(max(ZERO, _credit(applied, base, at_most_cents)))
     changed = {fee.id: shared_discount(fee, credit, base) for fee in matching}
     return [changed.get(fee.id, fee) for fee in fees], credit
 
@@ -266,8 +269,73 @@ def shared_discount(fee: Fee, credit_cents: int, base: Decimal) -> Fee:
     return replace(fee, precise_coupons_amount_cents=min(credited, amount) if amount >= ZERO else max(credited, amount))
 
 
-def used(applied: AppliedCoupon, credit_cents: int, remaining_cents: int, now: datetime) -> AppliedCoupon:
-    """The coupon after an invoice took `credit_cents` of the `remaining_cents` left before."""
+def largest_discount(applied: AppliedCoupon, *, remaining_cents: int, given_cents: int) -> int | None:
+    """The cents that the coupon may take off an invoice; None if only its rate limits them.
+
+    With frequency once these are `remaining_cents`, the unused part of its amount; else its amount less `given_cents`,
+    the discount of the progressive billing invoices of the same period.
+    """
+    if applied.percentage_rate is not None:
+        return None
+    if applied.frequency == CouponFrequency.ONCE:
+        return remaining_cents
+    return max(0, (applied.amount_cents or 0) - given_cents)
+
+
+def ran_out(applied: AppliedCoupon) -> bool:
+    """Whether the coupon, for a number of periods, has been used in the last of them: it still applies to the rest of
+    a period whose progressive billing invoices used it.
+    """
+    return applied.frequency == CouponFrequency.RECURRING and not applied.frequency_duration_remaining
+
+
+def kept_discounts(
+    fees: Sequence[Fee],
+    given: Sequence[tuple[AppliedCoupon, Targets, int]],
+    plan_of: Mapping[str, str],
+    currency: str,
+) -> dict[str, int]:
+    """The discounts that were `given` (coupon, targets, cents) as far as `fees` still justify them, by applied coupon.
+
+    Each is at most the given cents, and at most what the coupon takes off these fees, whatever their shares.
+    """
+    fees = [replace(fee, precise_coupons_amount_cents=ZERO) for fee in fees]
+    subtotal_cents = sum(fee.amount_cents for fee in fees)
+    cents_of = {applied.id: cents for applied, _, cents in given}
+    kept = {}
+    for applied, targets in in_order([(applied, targets) for applied, targets, _ in given]):
+        result = apply_coupon(
+            applied,
+            targets,
+            fees,
+            plan_of,
+            subtotal_cents=subtotal_cents,
+            currency=currency,
+            at_most_cents=cents_of[applied.id],
+        )
+        if result is not None:
+            fees, kept[applied.id] = result
+            subtotal_cents -= kept[applied.id]
+    return kept
+
+
+def targets_of(coupon: Coupon) -> Targets:
+    """The plans or metrics that the coupon is limited to."""
+    return Targets(
+        billable_metric_ids=frozenset(coupon.billable_metric_ids) if coupon.limited_billable_metrics else None,
+        plan_ids=frozenset(coupon.plan_ids) if coupon.limited_plans else None,
+    )
+
+
+def used(
+    applied: AppliedCoupon, credit_cents: int, remaining_cents: int, now: datetime, *, continues: bool = False
+) -> AppliedCoupon:
+    """The coupon after an invoice took `credit_cents` of the `remaining_cents` left before.
+
+    If the invoice only `continues` a use by progressive billing invoices, it uses up no further period.
+    """
+    if continues and applied.frequency == CouponFrequency.RECURRING:
+        return applied
     duration = applied.frequency_duration_remaining
     if applied.frequency == CouponFrequency.RECURRING:
         duration = max((duration or 0) - 1, 0)
@@ -282,12 +350,17 @@ def used(applied: AppliedCoupon, credit_cents: int, remaining_cents: int, now: d
     return replace(applied, status=status, frequency_duration_remaining=duration, terminated_at=now, updated_at=now)
 
 
-def given_back(applied: AppliedCoupon, coupon: Coupon, now: datetime, *, taken_cents: int) -> AppliedCoupon:
+def given_back(
+    applied: AppliedCoupon, coupon: Coupon, now: datetime, *, taken_cents: int, continues: bool = False
+) -> AppliedCoupon:
     """The coupon after an invoice that used it was voided.
 
     It stays terminated if its coupon was ended or deleted, or if it was ended by hand before it was used up.
-    `taken_cents` is the total that all invoices had taken, including the voided one.
+    `taken_cents` is the total that all invoices had taken, including the voided one. If that only `continues` the use
+    by progressive billing invoices, the use is not given back.
     """
+    if continues and applied.frequency == CouponFrequency.RECURRING:
+        return applied
     coupon_is_over = coupon.deleted_at is not None or coupon.status == CouponStatus.TERMINATED
     duration = applied.frequency_duration_remaining
     was_used_up = _is_used_up(applied, taken_cents)

@@ -518,24 +518,21 @@ def share_over_fees(fees: Sequence[Fee], credit_cents: int, remaining_cents: int
     return shared
 
 
-def surplus_items(
-    fees: Sequence[Fee], creditable: Mapping[str, int], cents: int, *, gross: bool
-) -> list[tuple[Fee, Decimal, int]]:
-    """Items that credit `cents` (before taxes), largest fees first: fee, amount of the item, and cents taken.
+def surplus_items(fees: Sequence[Fee], creditable: Mapping[str, int], cents: int) -> list[tuple[Fee, Decimal, int]]:
+    """Items that credit `cents` of the fees, before taxes and less their shares of coupons and progressive billing
+    credits, largest fees first: fee, amount of the item (before these shares), and cents taken.
 
-    `creditable` is the remaining creditable amount of each fee. With `gross`, cents are of the full fees; else of the
-    fees less their shares of coupons and progressive billing credits.
+    `creditable` is the remaining creditable amount of each fee, before these shares.
     """
     items = []
-    for fee in sorted(fees, key=lambda fee: (-(Decimal(fee.amount_cents) if gross else net_of_coupons(fee)), fee.id)):
-        room, whole = creditable[fee.id], Decimal(fee.amount_cents)
-        net = net_of_coupons(fee)
-        if not gross:
-            room = 0 if fee.amount_cents <= 0 else truncate_cents(divide(multiply(net, Decimal(room)), whole))
+    for fee in sorted(fees, key=lambda fee: (-net_of_coupons(fee), fee.id)):
+        whole, net = Decimal(fee.amount_cents), net_of_coupons(fee)
+        room = 0
+        if fee.amount_cents > 0:
+            room = truncate_cents(divide(multiply(net, Decimal(creditable[fee.id])), whole))
         moved = min(cents, room)
         if moved > 0:
-            part = Decimal(moved) if gross else divide(multiply(Decimal(moved), whole), net)
-            items.append((fee, round_to(part, _DECIMALS), moved))
+            items.append((fee, round_to(divide(multiply(Decimal(moved), whole), net), _DECIMALS), moved))
             cents -= moved
     return items
 

@@ -10,7 +10,6 @@ from usagebill.core.credit_notes import CREDITED, CreditNote
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import BILLED_AHEAD, InvoiceStatus
 from usagebill.core.invoices.records import CreditType, Invoice
-from usagebill.core.numbers import round_cents, total
 
 __all__ = ["InvoiceOfPeriod", "ProgressivePeriod", "audited_progressive"]
 
@@ -72,18 +71,16 @@ def audited_progressive(period: ProgressivePeriod) -> Iterator[Finding]:
 
 
 def _billed(billed: InvoiceOfPeriod) -> int:
-    """The cents that the invoice bills itself: its fees less coupons, deductions and the surplus given back."""
+    """The cents of usage that the invoice bills itself: its fees before coupons, less deductions and the surplus given
+    back.
+    """
     invoice = billed.invoice
-    deductions = invoice.coupons_amount_cents + invoice.progressive_billing_credit_amount_cents
-    surplus = [note for note in billed.notes if note.automatic and note.credit_status in CREDITED]
-    if invoice.progressive_billing_credit_amount_cents > 0:
-        return (
-            invoice.fees_amount_cents
-            - deductions
-            - sum(note.sub_total_excluding_taxes_amount_cents for note in surplus)
-        )
-    given_back = sum(round_cents(total(item.precise_amount_cents for item in note.items)) for note in surplus)
-    return invoice.fees_amount_cents - deductions - given_back
+    surplus = sum(
+        note.sub_total_excluding_taxes_amount_cents
+        for note in billed.notes
+        if note.automatic and note.credit_status in CREDITED
+    )
+    return invoice.fees_amount_cents - invoice.progressive_billing_credit_amount_cents - surplus
 
 
 def _deducted(closing: Invoice, period: ProgressivePeriod) -> int:

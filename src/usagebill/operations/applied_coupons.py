@@ -146,4 +146,5 @@ def give_back(work: Work, invoice: Invoice) -> None:
         if applied is None or coupon is None:
             continue
         taken_cents = taken_until_undone(invoice, credit, coupon_credits(work, applied))
-        work.tx.replace(given_back(applied, coupon, work.now, taken_cents=taken_cents))
+        returned = given_back(applied, coupon, work.now, taken_cents=taken_cents, continues=credit.continues)
+        work.tx.replace(returned)

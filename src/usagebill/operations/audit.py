@@ -15,7 +15,6 @@ from usagebill.core.audit import (
     Finding,
     Life,
     Numbered,
-    audited_coupon,
     audited_credit_note,
     audited_invoice,
     audited_notes_of_invoice,
@@ -23,6 +22,7 @@ from usagebill.core.audit import (
     audited_windows,
 )
 from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.coupon_audit import CouponUse, audited_coupon
 from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.customers import Customer
@@ -36,7 +36,7 @@ from usagebill.core.invoices.life_cycle import (
     InvoicingReason,
 )
 from usagebill.core.invoices.numbering import customer_series, entity_series
-from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
+from usagebill.core.invoices.records import BillingPeriod, Credit, CreditType, Invoice
 from usagebill.core.life_audit import audited_wait, fee_until, last_run, life_of, open_period
 from usagebill.core.number_audit import audited_last_number, audited_number
 from usagebill.core.periods import Cycle, max_zone_shift
@@ -160,6 +160,7 @@ def _list_counts(reader: Reader, *, events: bool) -> Iterator[Finding]:
 
 def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
     uses: dict[str, list[int]] = {}
+    coupon_uses: dict[str, list[CouponUse]] = {}
     series: dict[str, list[Numbered]] = {}
     for invoice in reader.tx.each(Invoice, eq("customer_id", customer.id), order=[asc("id")]):
         if invoice.sequential_id is not None:
@@ -172,6 +173,8 @@ def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
             kept = line.item_type == CreditType.CREDIT_NOTE and invoice.status == InvoiceStatus.VOIDED
             if line.source_id is not None and (kept or invoice.status not in UNDONE):
                 uses.setdefault(line.source_id, []).append(line.amount_cents)
+                if line.item_type == CreditType.COUPON:
+                    coupon_uses.setdefault(line.source_id, []).append(_coupon_use(reader, invoice, line))
     for entity_id, invoices in series.items():
         notes.add(_counted(reader, customer_series(entity_id, customer.id), invoices))
     for note in reader.tx.each(CreditNote, eq("customer_id", customer.id), eq("status", CreditNoteStatus.FINALIZED)):
@@ -181,7 +184,7 @@ def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
         notes.coupons += 1
         coupon = reader.tx.get(Coupon, applied.coupon_id, deleted=True)
         code = applied.coupon_id if coupon is None else coupon.code
-        notes.add(audited_coupon(applied, code, uses.get(applied.id, ())))
+        notes.add(audited_coupon(applied, code, coupon_uses.get(applied.id, ())))
     _audit_wallets(reader, customer, notes)
     notes.add(audited_payments(reader, customer))
     for subscription in reader.tx.each(Subscription, eq("customer_id", customer.id), order=[asc("id")]):
@@ -205,6 +208,33 @@ def _audited_invoice(
     yield from audited_number(customer, invoice)
     if recounts is not None:
         yield from recounted(reader, invoice, fees, periods, recounts)
+
+
+def _coupon_use(reader: Reader, invoice: Invoice, line: Credit) -> CouponUse:
+    before = _stages_before(reader, invoice) if line.continues else ()
+    return CouponUse(
+        cents=line.amount_cents,
+        continues=line.continues,
+        before_cents=sum(
+            credit.amount_cents
+            for stage in before
+            if stage.status not in UNDONE
+            for credit in stage.credits
+            if credit.source_id == line.source_id
+        ),
+    )
+
+
+def _stages_before(reader: Reader, invoice: Invoice) -> list[Invoice]:
+    """The progressive billing invoices that the invoice credits, and those that these credit."""
+    stages: dict[str, Invoice] = {}
+    ids = [credit.source_id for credit in invoice.credits if credit.item_type == CreditType.INVOICE]
+    for id in ids:
+        stage = reader.tx.get(Invoice, id or "")
+        if stage is not None and stage.id not in stages:
+            stages[stage.id] = stage
+            ids += [credit.source_id for credit in stage.credits if credit.item_type == CreditType.INVOICE]
+    return list(stages.values())
 
 
 # Wallets

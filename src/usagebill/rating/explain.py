@@ -11,7 +11,7 @@ from itertools import islice
 from usagebill.core.aggregation import AggregateResult, usage
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_parts import ChargePart, parsed_properties
-from usagebill.core.coupons import AppliedCoupon, Coupon, Targets
+from usagebill.core.coupons import AppliedCoupon, Coupon, Targets, targets_of
 from usagebill.core.currencies import cents_from_major, subunits
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
@@ -38,7 +38,7 @@ from usagebill.queries.progressive_credits import progressive_fees
 from usagebill.queries.wallets import draws_of, transactions_paying, wallet_of
 from usagebill.rating.charge_scope import ChargeScope, usage_window
 from usagebill.rating.fee_events import events_paid_in_advance, part_of, question_of
-from usagebill.rating.settlement import coupon_plans, plans_of, targets_of
+from usagebill.rating.settlement import coupon_plans, plans_of
 from usagebill.rating.usage import initial_level_of, part_usages
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader

@@ -11,7 +11,15 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.contracts import Contract, Parties
 from usagebill.core.copies import replace
-from usagebill.core.coupons import AppliedCoupon, Coupon, CouponFrequency, CouponStatus, Targets, remaining_amount
+from usagebill.core.coupons import (
+    AppliedCoupon,
+    Coupon,
+    CouponFrequency,
+    CouponStatus,
+    ran_out,
+    remaining_amount,
+    targets_of,
+)
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, CreditStatus
 from usagebill.core.customers import Customer
 from usagebill.core.error_details import TAX_ERROR, without
@@ -45,7 +53,6 @@ __all__ = [
     "plans_of",
     "settle",
     "settle_taxes",
-    "targets_of",
     "waits_for_vat_check",
     "with_request",
 ]
@@ -75,13 +82,18 @@ def settle(
     """
     customer, plans = parties.customer, plans_of(reader, fees, contracts)
     consuming = finalizing and invoice.invoice_type in CONSUMING_TYPES
+    progressive = billed_ahead(reader, invoice, periods, fees) if invoice.invoice_type in CONSUMING_TYPES else ()
+    available: tuple[object, ...] = ()
+    if consuming:
+        continuing = [held for billed in progressive for held, _ in billed.given if ran_out(held.applied)]
+        available = (*continuing, *_available(reader, customer, invoice, (*BEFORE_TAXES, *AFTER_TAXES)))
     inputs = SettlementInputs(
         now=reader.now,
         new_id=reader.new_id,
         taxes=_taxes(reader, parties, fees, plans),
         plan_of=coupon_plans(plans),
-        progressive=billed_ahead(reader, invoice, periods, fees) if invoice.invoice_type in CONSUMING_TYPES else (),
-        available=_available(reader, customer, invoice, (*BEFORE_TAXES, *AFTER_TAXES)) if consuming else (),
+        progressive=progressive,
+        available=available,
     )
     undecided = replace(invoice, tax_status=_tax_status(reader, invoice, parties, fees))
     draft = settled(undecided, fees, inputs)
@@ -231,14 +243,6 @@ def available_coupons(reader: Reader, customer: Customer, _: Invoice) -> list[Av
             AvailableCoupon(applied=applied, coupon=coupon, targets=targets_of(coupon), remaining_cents=remaining or 0)
         )
     return available
-
-
-def targets_of(coupon: Coupon) -> Targets:
-    """The plans or metrics that the coupon is limited to."""
-    return Targets(
-        billable_metric_ids=frozenset(coupon.billable_metric_ids) if coupon.limited_billable_metrics else None,
-        plan_ids=frozenset(coupon.plan_ids) if coupon.limited_plans else None,
-    )
 
 
 def available_notes(reader: Reader, customer: Customer, invoice: Invoice) -> list[CreditNote]:

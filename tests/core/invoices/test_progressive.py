@@ -133,14 +133,14 @@ BY_HAND = note("by hand", 0, items=(item("fee", "50"),), sub_total_excluding_tax
 @pytest.mark.parametrize(
     ("credited_cents", "notes", "billed_cents"),
     [
-        (0, [], 1000 - 100),
-        # A surplus counts in full, rounded once.
-        (0, [SURPLUS], 1000 - 100 - 121),
+        # Coupons are carried with what they discounted.
+        (0, [], 1000),
+        # A surplus counts less coupons.
+        (0, [SURPLUS], 1000 - 90),
         # What a person credits was billed all the same: the period does not bill it again.
-        (0, [BY_HAND], 1000 - 100),
-        (0, [SURPLUS, BY_HAND], 1000 - 100 - 121),
-        # On an invoice that had credits itself, a surplus counts after them.
-        (300, [SURPLUS], 1000 - 100 - 300 - 90),
+        (0, [BY_HAND], 1000),
+        (0, [SURPLUS, BY_HAND], 1000 - 90),
+        (300, [SURPLUS], 1000 - 300 - 90),
     ],
 )
 def test_what_a_progressive_invoice_has_billed_itself(

@@ -8,7 +8,6 @@ from datetime import datetime
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.invoices.life_cycle import UNDONE, InvoiceType
 from usagebill.core.invoices.records import AppliedThreshold, CreditType, Invoice
-from usagebill.core.numbers import round_cents, total
 from usagebill.core.plans import UsageThreshold
 
 __all__ = [
@@ -17,7 +16,6 @@ __all__ = [
     "billed_so_far",
     "deducted_cents",
     "is_invoiced_already",
-    "taken_back_cents",
 ]
 
 
@@ -63,25 +61,15 @@ def applied_threshold(
     )
 
 
-def taken_back_cents(invoice: Invoice, note: CreditNote) -> int:
-    """The cents of surplus that the note takes back from its invoice's fees, before taxes.
-
-    They count in full, or after coupons and credits on an invoice that has credits of earlier invoices.
-    """
-    if invoice.progressive_billing_credit_amount_cents == 0:
-        return round_cents(total(item.precise_amount_cents for item in note.items))
-    return note.sub_total_excluding_taxes_amount_cents
-
-
 def billed_ahead_by(billed: Invoice, notes: Iterable[CreditNote]) -> int:
-    """The cents that a progressive billing invoice has billed itself: its fees after coupons, less what it deducted for
-    other invoices and the surplus that its `notes` gave back.
+    """The cents of usage that a progressive billing invoice has billed itself: its fees before coupons, less what it
+    deducted for other invoices and the surplus that its `notes` gave back.
 
-    A note made by hand forgives a part of what was billed; it was billed all the same.
+    Coupons are carried with the usage that they discounted: a deduction less coupons would bill the discount again. A
+    note made by hand forgives a part of what was billed; it was billed all the same.
     """
-    surplus = sum(taken_back_cents(billed, note) for note in notes if note.automatic)
-    deducted = billed.coupons_amount_cents + billed.progressive_billing_credit_amount_cents
-    return billed.fees_amount_cents - deducted - surplus
+    surplus = sum(note.sub_total_excluding_taxes_amount_cents for note in notes if note.automatic)
+    return billed.fees_amount_cents - billed.progressive_billing_credit_amount_cents - surplus
 
 
 def deducted_cents(progressive_ids: Container[str], invoices: Iterable[Invoice]) -> int:

@@ -61,6 +61,8 @@ class Credit:
     # Its source: the applied coupon, credit note or progressive billing invoice.
     source_id: str | None = None
     subscription_id: str | None = None
+    # Whether it continues a coupon's use by the progressive billing invoices that this invoice credits: it is one use.
+    continues: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,17 @@ from datetime import datetime
 from typing import TypeVar
 
 from usagebill.core.copies import replace
-from usagebill.core.coupons import AppliedCoupon, Coupon, Targets, apply_coupon, in_order, used
+from usagebill.core.coupons import (
+    AppliedCoupon,
+    Coupon,
+    Targets,
+    apply_coupon,
+    in_order,
+    kept_discounts,
+    largest_discount,
+    ran_out,
+    used,
+)
 from usagebill.core.credit_notes import CreditNote, after_use, share_over_fees
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceType
@@ -42,17 +52,6 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressiveBilled:
-    """The last progressive billing invoice of a subscription's period, and its remaining uncredited cents."""
-
-    invoice_id: str
-    number: str
-    subscription_id: str
-    left_cents: int
-    fees: tuple[ProgressiveFee, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableCoupon:
     """An active coupon of the customer. `remaining_cents` is the unused part of a fixed amount with frequency once."""
 
@@ -60,6 +59,22 @@ class AvailableCoupon:
     coupon: Coupon
     targets: Targets
     remaining_cents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressiveBilled:
+    """The last progressive billing invoice of a subscription's period, and its remaining uncredited cents.
+
+    These are gross: before the discounts that coupons have `given` on the period's progressive billing invoices
+    (coupon, cents).
+    """
+
+    invoice_id: str
+    number: str
+    subscription_id: str
+    left_cents: int
+    fees: tuple[ProgressiveFee, ...]
+    given: tuple[tuple[AvailableCoupon, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +102,8 @@ class InvoiceInProgress:
     """An invoice between steps.
 
     `changed` are the coupons, credit notes, ... that it has used, as updated. `prepaid` are the wallet transactions
-    that pay for it. `excess` maps progressive billing invoices to the cents they billed that usage no longer justifies.
+    that pay for it. `excess` maps progressive billing invoices to the cents (less coupons) they billed that usage no
+    longer justifies. `given` are the discounts on the usage that it credits, by applied coupon.
     """
 
     invoice: Invoice
@@ -95,6 +111,7 @@ class InvoiceInProgress:
     changed: tuple[object, ...] = ()
     prepaid: tuple[WalletTransaction, ...] = ()
     excess: Mapping[str, int] = field(default_factory=dict)
+    given: Mapping[str, int] = field(default_factory=dict)
 
 
 Step = Callable[[InvoiceInProgress, SettlementInputs], InvoiceInProgress]
@@ -134,12 +151,24 @@ def _progressive_credit(
 ) -> InvoiceInProgress:
     fees_before = fees_billed_before(draft.fees, billed.fees, billed.subscription_id)
     limit = sum(fee.amount_cents for fee in fees_before)
+    kept = kept_discounts(
+        fees_before,
+        [(held.applied, held.targets, cents) for held, cents in billed.given],
+        inputs.plan_of,
+        draft.invoice.currency,
+    )
     excess = dict(draft.excess)
     if billed.left_cents > limit:
-        excess[billed.invoice_id] = billed.left_cents - limit
+        billed_cents = billed.left_cents - sum(cents for _, cents in billed.given)
+        owed_cents = max(0, limit) - sum(kept.values())
+        if billed_cents > owed_cents:
+            excess[billed.invoice_id] = billed_cents - owed_cents
     credit = max(0, min(billed.left_cents, limit))
     if credit == 0:
         return replace(draft, excess=excess)
+    given = dict(draft.given)
+    for id, cents in kept.items():
+        given[id] = given.get(id, 0) + cents
     credited = {fee.id: fee for fee in credited_fees(fees_before, billed.fees, credit)}
     fees = tuple(credited.get(fee.id, fee) for fee in draft.fees)
     line = Credit(
@@ -162,19 +191,27 @@ def _progressive_credit(
         progressive_billing_credit_amount_cents=invoice.progressive_billing_credit_amount_cents + credit,
         sub_total_excluding_taxes_amount_cents=invoice.sub_total_excluding_taxes_amount_cents - credit,
     )
-    return replace(draft, invoice=invoice, fees=fees, excess=excess)
+    return replace(draft, invoice=invoice, fees=fees, excess=excess, given=given)
 
 
 def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
-    """Apply coupons in order until nothing is due. Those not reached, or not matching, stay unused."""
-    available = {held.applied.id: held for held in inputs.of(AvailableCoupon)}
+    """Apply coupons in order until nothing is due. Those not reached, or not matching, stay unused.
+
+    A coupon that discounted the usage which this invoice credits continues: together it is one use.
+    """
     if draft.invoice.fees_amount_cents <= 0:
         return draft
+    available = {held.applied.id: held for held in inputs.of(AvailableCoupon)}
     for applied, targets in in_order([(held.applied, held.targets) for held in available.values()]):
         invoice = draft.invoice
         if invoice.sub_total_excluding_taxes_amount_cents <= 0:
             break
         held = available[applied.id]
+        continues = applied.id in draft.given
+        given_cents = draft.given.get(applied.id, 0)
+        at_most_cents = largest_discount(applied, remaining_cents=held.remaining_cents, given_cents=given_cents)
+        if (continues and at_most_cents == 0) or (ran_out(applied) and not continues):
+            continue
         result = apply_coupon(
             applied,
             targets,
@@ -182,7 +219,7 @@ def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceI
             inputs.plan_of,
             subtotal_cents=invoice.sub_total_excluding_taxes_amount_cents,
             currency=invoice.currency,
-            remaining_cents=held.remaining_cents,
+            at_most_cents=at_most_cents,
         )
         if result is None:
             continue
@@ -199,6 +236,7 @@ def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceI
             item_description=held.coupon.description,
             created_at=inputs.now,
             source_id=applied.id,
+            continues=continues,
         )
         draft = replace(
             draft,
@@ -209,7 +247,7 @@ def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceI
                 coupons_amount_cents=invoice.coupons_amount_cents + credit,
                 sub_total_excluding_taxes_amount_cents=invoice.sub_total_excluding_taxes_amount_cents - credit,
             ),
-            changed=(*draft.changed, used(applied, credit, held.remaining_cents, inputs.now)),
+            changed=(*draft.changed, used(applied, credit, held.remaining_cents, inputs.now, continues=line.continues)),
         )
     return draft
 

@@ -92,14 +92,13 @@ def _last_fee(reader: Reader, subscription: Subscription) -> Fee | None:
 def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]:
     """Credit the surplus that progressive billing invoices billed over the period's usage.
 
-    `cents`, before taxes and coupons, is taken from the uncredited fees of the invoices of the same period as
+    `cents`, before taxes and less coupons, is taken from the uncredited fees of the invoices of the same period as
     `progressive`: the latest first, the largest fees first, each no further than it billed itself.
     """
     made: list[CreditNote] = []
     for billed in reversed(billed_together(work, progressive)):
         balance = balance_of(work, billed)
-        gross = billed.progressive_billing_credit_amount_cents == 0
-        pieces = surplus_items(balance.fees, balance.creditable_cents_by_fee(), cents, gross=gross)
+        pieces = surplus_items(balance.fees, balance.creditable_cents_by_fee(), cents)
         items = [(fee, amount) for fee, amount, _ in pieces]
         if items and balance.worth(items) > 0:
             made.append(make(work, balance, items, None, reason=CreditNoteReason.OTHER, automatic=True))
