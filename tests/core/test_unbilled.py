@@ -20,7 +20,6 @@ from usagebill.core.unbilled import (
     Reason,
     Service,
     Stretch,
-    closed_before,
     closes_usage,
     open_from,
     stretch_at,
@@ -86,7 +85,7 @@ def test_an_event_lies_in_the_time_of_a_subscription_if_one_is_its_own(
 DAY = timedelta(days=1)
 CASES: dict[str, tuple[list[Service], BillableMetric | None, int, Reason | None]] = {
     "nobody": ([], metric(), 0, Reason.SUBSCRIPTION_NOT_FOUND),
-    "no metric": ([Service(start=NOW)], None, 0, Reason.METRIC_NOT_FOUND),
+    "no metric": ([Service(start=NOW, is_charged=False)], None, 0, Reason.METRIC_NOT_FOUND),
     "before the start": ([Service(start=NOW)], metric(), -1, Reason.SUBSCRIPTION_NOT_ACTIVE),
     "no charge": ([Service(start=NOW, is_charged=False)], metric(), 1, Reason.CHARGE_NOT_FOUND),
     "closed": ([Service(start=NOW, closed_before=NOW + 3 * DAY)], metric(), 2, Reason.PERIOD_CLOSED),
@@ -140,10 +139,32 @@ def test_each_stretch_has_its_reason(
 
 def test_events_before_a_charge_in_advance_are_recognized_by_when_they_came() -> None:
     since = NOW + 5 * DAY
-    stretches = stretches_of([Service(start=NOW, advance_since=since)], metric())
+    stretches = stretches_of([Service(start=NOW, is_charged=False, advance=((since, None),))], metric())
     event = at(NOW + DAY, received=NOW + DAY)
     assert stretch_at(stretches, event).reason is Reason.PERIOD_CLOSED
     assert stretch_at(stretches, event._replace(created_at=since)) == Stretch(None, NOW, None, since)
+
+
+def test_what_was_counted_decides_whatever_is_charged_today() -> None:
+    closings = (Closing(NOW, NOW + 3 * DAY, NOW + 3 * DAY), Closing(NOW + 4 * DAY, NOW + 6 * DAY, NOW + 6 * DAY, False))
+    received = NOW + 2 * DAY
+    for is_charged, counted_by, uncounted, still_open in (
+        (True, metric(), Reason.PERIOD_CLOSED, None),
+        (False, metric(), Reason.CHARGE_NOT_FOUND, Reason.CHARGE_NOT_FOUND),
+        (False, None, Reason.METRIC_NOT_FOUND, Reason.METRIC_NOT_FOUND),
+    ):
+        stretches = stretches_of([Service(start=NOW, is_charged=is_charged, closings=closings)], counted_by)
+        reasons = [stretch_at(stretches, at(NOW + day * DAY, received)).reason for day in (1, 5, 7)]
+        assert reasons == [None, uncounted, still_open]
+        assert stretch_at(stretches, at(NOW + DAY)).reason is Reason.PERIOD_ALREADY_BILLED
+
+
+def test_an_event_had_a_fee_if_its_metric_was_charged_in_advance_when_it_came() -> None:
+    advance = ((NOW + DAY, NOW + 2 * DAY), (NOW + 2 * DAY, NOW + 3 * DAY), (NOW + 5 * DAY, NOW + 6 * DAY))
+    stretches = stretches_of([Service(start=NOW, is_charged=False, advance=advance)], metric())
+    reasons = [stretch_at(stretches, at(NOW, NOW + day * DAY)).reason for day in range(8)]
+    gone = Reason.CHARGE_NOT_FOUND
+    assert reasons == [gone, None, None, gone, gone, None, gone, gone]
 
 
 SECOND, MICROSECOND = timedelta(seconds=1), timedelta(microseconds=1)
@@ -188,23 +209,6 @@ def test_what_one_invoice_has_closed_no_later_one_closes_again(
 ) -> None:
     without = without_overlaps(Closing(start, end, NOW) for start, end in closings)
     assert [(closing.earliest, closing.latest) for closing in without] == tiled
-
-
-@pytest.mark.parametrize(
-    ("billing_from", "billed_until", "closed"),
-    [
-        (None, None, None),
-        (NOW, None, None),
-        (NOW + DAY, None, NOW + DAY),
-        (None, NOW + DAY, NOW + DAY + MICROSECOND),
-        (NOW + 2 * DAY, NOW + DAY, NOW + 2 * DAY),
-        (NOW + DAY, NOW + 2 * DAY, NOW + 2 * DAY + MICROSECOND),
-    ],
-)
-def test_what_was_billed_or_began_before_a_charge_was_defined_is_closed(
-    billing_from: datetime | None, billed_until: datetime | None, closed: datetime | None
-) -> None:
-    assert closed_before(NOW, billing_from=billing_from, billed_until=billed_until) == closed
 
 
 @pytest.mark.parametrize(

@@ -368,6 +368,7 @@ TABLES_OF_VERSIONS = {
     47: "a8d929f82b082b2c",
     48: "092d6180bf1d0b2d",
     49: "9fecabdbb8b36b52",
+    50: "ab448375161536fc",
 }
 
 

@@ -1,8 +1,8 @@
-"""Unbilled events: those that no charge currently counts, and why.
+"""Unbilled events: those that no charge bills or has billed, and why.
 
-None of this is stored: it follows from the current subscriptions, plans and metrics, so an event leaves the list as
-soon as it is counted. Values that no filter declares are no reason: such an event is billed at its charge's default
-price.
+What a billing period counted decides for its time, and today's charges for the time that is still to be billed: an
+event leaves the list as soon as it is counted, and never comes back. Values that no filter declares are no reason: such
+an event is billed at its charge's default price.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ __all__ = [
     "Stretch",
     "UnbilledEvent",
     "UnbilledTally",
-    "closed_before",
     "closes_usage",
     "is_uncounted",
     "keeps_history",
@@ -68,28 +67,43 @@ ABOUT_CODES = (
 
 
 class Closing(NamedTuple):
-    """A finally billed period of usage, both ends inclusive, which counted the events received up to `counted_at`."""
+    """A finally billed period of usage, both ends inclusive, which counted the events received up to `counted_at`.
+
+    `is_counted`: its charges in arrears counted the metric in question.
+    """
 
     earliest: datetime
     latest: datetime
     counted_at: datetime
+    is_counted: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     """The time of one subscription with an external id: from `start`, until `end` if it has one.
 
-    `is_charged`: its plan charges for the metric in question. Events before `closed_before` were billed before that
-    metric could be counted. `advance_since`: the metric is charged in advance, so events received earlier had no fee.
-    `closings`: its billed periods, for metrics charged in arrears only.
+    `is_charged`: its plan charges for the metric in question in arrears. Events before `closed_before` were billed
+    before that metric could be counted. `advance`: the times in which the metric is or was charged in advance, from the
+    first instant to the second (None: still); events received in none of them had no fee. `closings`: its billed
+    periods.
     """
 
     start: datetime
     end: datetime | None = None
     is_charged: bool = True
     closed_before: datetime | None = None
-    advance_since: datetime | None = None
+    advance: tuple[tuple[datetime, datetime | None], ...] = ()
     closings: tuple[Closing, ...] = ()
+
+    @property
+    def is_charged_now(self) -> bool:
+        """Whether its plan charges for the metric today, in arrears or in advance."""
+        return self.is_charged or any(until is None for _, until in self.advance)
+
+    @property
+    def was_charged(self) -> bool:
+        """Whether it charges for the metric or has ever done so."""
+        return self.is_charged or bool(self.advance) or any(closing.is_counted for closing in self.closings)
 
 
 class Stretch(NamedTuple):
@@ -164,20 +178,6 @@ def without_overlaps(closings: Iterable[Closing]) -> tuple[Closing, ...]:
     return tuple(tiled)
 
 
-def closed_before(
-    started_at: datetime, *, billing_from: datetime | None, billed_until: datetime | None
-) -> datetime | None:
-    """The start of the first period whose usage was or will be billed with today's definitions; None if that is all.
-
-    `billing_from` is where billing begins if the subscription was created with a start in the past, `billed_until` the
-    last instant that was billed before the definitions were made.
-    """
-    starts = [] if billing_from is None or billing_from <= started_at else [billing_from]
-    if billed_until is not None:
-        starts.append(billed_until + _INSTANT)
-    return max(starts, default=None)
-
-
 def open_from(
     started_at: datetime, *, ended_at: datetime | None, billed_until: datetime | None, billing_from: datetime | None
 ) -> datetime | None:
@@ -209,9 +209,10 @@ def stretches_of(services: Iterable[Service], metric: BillableMetric | None) -> 
     ordered = sorted(services, key=lambda service: service.start)
     if not ordered:
         return [Stretch(Reason.SUBSCRIPTION_NOT_FOUND)]
-    if metric is None:
-        return [Stretch(Reason.METRIC_NOT_FOUND)]
-    if keeps_history(metric):
+    missing = Reason.CHARGE_NOT_FOUND if metric is not None else Reason.METRIC_NOT_FOUND
+    if metric is None and not any(service.was_charged for service in ordered):
+        return [Stretch(missing)]
+    if metric is not None and keeps_history(metric):
         ordered = _with_history(ordered)
     stretches: list[Stretch] = []
     free_from: datetime | None = None
@@ -221,7 +222,7 @@ def stretches_of(services: Iterable[Service], metric: BillableMetric | None) -> 
             stretches.append(Stretch(Reason.SUBSCRIPTION_NOT_ACTIVE, free_from, start - _INSTANT))
         earliest = free_from if start is None or (free_from is not None and free_from > start) else start
         latest = None if service.end is None else cut_to_milliseconds(service.end)
-        stretches += _served_by(ordered[position:], earliest, latest)
+        stretches += _served_by(ordered[position:], earliest, latest, missing)
         if latest is None:
             return stretches
         free_from = latest + _INSTANT
@@ -229,19 +230,21 @@ def stretches_of(services: Iterable[Service], metric: BillableMetric | None) -> 
     return stretches
 
 
-def _served_by(services: Sequence[Service], earliest: datetime | None, latest: datetime | None) -> list[Stretch]:
+def _served_by(
+    services: Sequence[Service], earliest: datetime | None, latest: datetime | None, missing: Reason
+) -> list[Stretch]:
     """The fate of events in the time of the first of `services`. If the next one starts in the second in which it ends,
     events received after that start belong to the next one.
     """
     service, later = services[0], services[1:]
     if not later or latest is None or cut_to_seconds(later[0].start) > latest:
-        return _within(service, earliest, latest)
+        return _within(service, earliest, latest, missing)
     shared = cut_to_seconds(later[0].start)
     shared = shared if earliest is None else max(earliest, shared)
-    alone = [] if shared == earliest else _within(service, earliest, shared - _INSTANT)
+    alone = [] if shared == earliest else _within(service, earliest, shared - _INSTANT, missing)
     since = later[0].start + _INSTANT
-    before = [_received(stretch, None, since) for stretch in _within(service, shared, latest)]
-    after = [_received(stretch, since, None) for stretch in _served_by(later, shared, latest)]
+    before = [_received(stretch, None, since) for stretch in _within(service, shared, latest, missing)]
+    after = [_received(stretch, since, None) for stretch in _served_by(later, shared, latest, missing)]
     return [*alone, *(stretch for stretch in (*before, *after) if stretch is not None)]
 
 
@@ -264,7 +267,7 @@ def _reaches_back(service: Service) -> bool:
 
 def _with_history(ordered: Sequence[Service]) -> list[Service]:
     """The services for a metric that counts all history: the last charged one covers all time before its end."""
-    charged = [position for position, service in enumerate(ordered) if service.is_charged]
+    charged = [position for position, service in enumerate(ordered) if service.is_charged_now]
     if not charged:
         return list(ordered)
     last = charged[-1]
@@ -275,23 +278,18 @@ def _with_history(ordered: Sequence[Service]) -> list[Service]:
     return [replace(ending, start=_ALWAYS, closed_before=None, closings=closings), *ordered[last + 1 :]]
 
 
-def _within(service: Service, earliest: datetime | None, latest: datetime | None) -> list[Stretch]:
-    if not service.is_charged:
-        return [Stretch(Reason.CHARGE_NOT_FOUND, earliest, latest)]
-    if service.advance_since is not None:
-        since = service.advance_since
-        late = Stretch(Reason.PERIOD_CLOSED, earliest, latest, received_before=since)
-        return [late, Stretch(None, earliest, latest, received_from=since)]
+def _within(service: Service, earliest: datetime | None, latest: datetime | None, missing: Reason) -> list[Stretch]:
+    """The fate of events in the time of a service; `missing` is the reason while nothing charges for them."""
     closed = service.closed_before
     if closed is None or (earliest is not None and closed <= earliest):
-        return _punctual(service, earliest, latest)
+        return _tiled(service, earliest, latest, missing)
     if latest is not None and closed > latest:
         return [Stretch(Reason.PERIOD_CLOSED, earliest, latest)]
-    return [Stretch(Reason.PERIOD_CLOSED, earliest, closed - _INSTANT), *_punctual(service, closed, latest)]
+    return [Stretch(Reason.PERIOD_CLOSED, earliest, closed - _INSTANT), *_tiled(service, closed, latest, missing)]
 
 
-def _punctual(service: Service, earliest: datetime | None, latest: datetime | None) -> list[Stretch]:
-    """The events that are billed if they arrive before their period is billed."""
+def _tiled(service: Service, earliest: datetime | None, latest: datetime | None, missing: Reason) -> list[Stretch]:
+    """Billed periods, in which what was counted decides, and open ones, in which today's charges do."""
     stretches: list[Stretch] = []
     free_from = earliest
     for closing in service.closings:
@@ -300,15 +298,43 @@ def _punctual(service: Service, earliest: datetime | None, latest: datetime | No
         if start > end:
             continue
         if start != free_from and start != _ALWAYS:
-            stretches.append(Stretch(None, free_from, start - _INSTANT))
-        since = closing.counted_at + _INSTANT
+            stretches += _open(service, free_from, start - _INSTANT, missing)
         first = None if start == _ALWAYS else start
-        stretches.append(Stretch(None, first, end, received_before=since))
-        stretches.append(Stretch(Reason.PERIOD_ALREADY_BILLED, first, end, received_from=since))
+        if closing.is_counted:
+            since = closing.counted_at + _INSTANT
+            stretches.append(Stretch(None, first, end, received_before=since))
+            stretches.append(Stretch(Reason.PERIOD_ALREADY_BILLED, first, end, received_from=since))
+        else:
+            reason = Reason.PERIOD_CLOSED if service.is_charged_now else missing
+            stretches += _in_advance(service, first, end, reason)
         if end == latest:
             return stretches
         free_from = end + _INSTANT
-    return [*stretches, Stretch(None, free_from, latest)]
+    return [*stretches, *_open(service, free_from, latest, missing)]
+
+
+def _open(service: Service, earliest: datetime | None, latest: datetime | None, missing: Reason) -> list[Stretch]:
+    if service.is_charged:
+        return [Stretch(None, earliest, latest)]
+    return _in_advance(service, earliest, latest, Reason.PERIOD_CLOSED if service.is_charged_now else missing)
+
+
+def _in_advance(service: Service, earliest: datetime | None, latest: datetime | None, reason: Reason) -> list[Stretch]:
+    """The events that had a fee when they came, and by their receipt those that had none, for this reason."""
+    stretches: list[Stretch] = []
+    free_from: datetime | None = None
+    for begins, ends in sorted(service.advance, key=lambda interval: interval[0]):
+        start = begins if free_from is None else max(begins, free_from)
+        if ends is not None and ends <= start:
+            continue
+        if start != free_from and start != _ALWAYS:
+            stretches.append(Stretch(reason, earliest, latest, received_from=free_from, received_before=start))
+        received_from = None if start == _ALWAYS else start
+        stretches.append(Stretch(None, earliest, latest, received_from=received_from, received_before=ends))
+        if ends is None:
+            return stretches
+        free_from = ends
+    return [*stretches, Stretch(reason, earliest, latest, received_from=free_from)]
 
 
 def stretch_at(stretches: Sequence[Stretch], event: Event) -> Stretch:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.counted_usage import CountedUsage
 from usagebill.core.events import Event
-from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.near_names import near_name
+from usagebill.core.plans import Charge, Plan
 from usagebill.core.subscriptions import ACTIVATED, Subscription, subscription_at
 from usagebill.core.unbilled import (
     Closing,
@@ -18,7 +19,6 @@ from usagebill.core.unbilled import (
     Service,
     Stretch,
     UnbilledEvent,
-    closed_before,
     closes_usage,
     is_uncounted,
     message_of,
@@ -30,8 +30,9 @@ from usagebill.core.unbilled import (
 )
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.contracts import contract_of
+from usagebill.queries.counted_usage import counted_by
 from usagebill.queries.plans import plan_definition
-from usagebill.storage.conditions import Condition, asc, desc, eq, less, ne, present, related, within
+from usagebill.storage.conditions import Condition, asc, desc, eq, ne, present, related, within
 from usagebill.work import Reader
 
 __all__ = ["metric_by_code", "stretches", "unbilled", "why_unbilled"]
@@ -58,7 +59,9 @@ def _stretches(reader: Reader, external_subscription_id: str | None, code: str) 
         return [Stretch(Reason.SUBSCRIPTION_MISSING)]
     metric = metric_by_code(reader, code)
     subscriptions = _subscriptions(reader, external_subscription_id)
-    services = [_service(reader, subscription, metric) for subscription in subscriptions if _is_served(subscription)]
+    services = [
+        _service(reader, subscription, code, metric) for subscription in subscriptions if _is_served(subscription)
+    ]
     if not services and subscriptions:
         # Pending, or waiting for a payment.
         return [Stretch(Reason.SUBSCRIPTION_NOT_ACTIVE)]
@@ -76,32 +79,55 @@ def _is_served(subscription: Subscription) -> bool:
     return subscription.started_at is not None and subscription.status in ACTIVATED
 
 
-def _service(reader: Reader, subscription: Subscription, metric: BillableMetric | None) -> Service:
+def _service(reader: Reader, subscription: Subscription, code: str, metric: BillableMetric | None) -> Service:
     started_at = subscription.started_at or subscription.created_at
-    if metric is None:
-        return Service(start=started_at, end=subscription.terminated_at)
-    charges = [
-        charge
-        for charge in plan_definition(reader, subscription.plan_id).charges
-        if charge.billable_metric_id == metric.id
-    ]
-    since = max(metric.created_at, min((charge.created_at for charge in charges), default=metric.created_at))
-    in_advance = bool(charges) and all(charge.pay_in_advance for charge in charges)
-    begun = subscription.activated_at or subscription.created_at
+    charges = [] if metric is None else _charges(reader, subscription.plan_id, metric)
+    is_charged = any(not charge.pay_in_advance for charge in charges)
     return Service(
         start=started_at,
         end=subscription.terminated_at,
-        is_charged=bool(charges),
-        closed_before=None if in_advance or not charges else _closed_before(reader, subscription, since),
-        advance_since=max(since, begun) if in_advance and max(since, begun) > started_at else None,
-        closings=()
-        if not charges or any(charge.pay_in_advance for charge in charges)
-        else reader.cached(("closings", subscription.id), lambda: _closings(reader, subscription)),
+        is_charged=is_charged,
+        closed_before=_billing_from(reader, subscription) if is_charged else None,
+        advance=_in_advance(reader, subscription, code),
+        closings=without_overlaps(
+            closing._replace(is_counted=counted.in_arrears(code) is not None)
+            for closing, counted in reader.cached(
+                ("closings", subscription.id), lambda: list(_closings(reader, subscription))
+            )
+        ),
     )
 
 
-def _closings(reader: Reader, subscription: Subscription) -> tuple[Closing, ...]:
-    """The periods of the subscription whose usage is billed for good, in order and without overlaps."""
+def _charges(reader: Reader, plan_id: str, metric: BillableMetric) -> list[Charge]:
+    return [charge for charge in plan_definition(reader, plan_id).charges if charge.billable_metric_id == metric.id]
+
+
+def _in_advance(reader: Reader, subscription: Subscription, code: str) -> tuple[tuple[datetime, datetime | None], ...]:
+    """The times in which events of the subscription with this code had fees when they came.
+
+    An override takes over from the plan that it was made of.
+    """
+    started_at = subscription.started_at or subscription.created_at
+    begun = subscription.activated_at or subscription.created_at
+    plan = reader.tx.get(Plan, subscription.plan_id, deleted=True)
+    plans: list[tuple[str, datetime | None]] = [(subscription.plan_id, None)]
+    if plan is not None and plan.parent_id is not None and plan.created_at > begun:
+        plans.append((plan.parent_id, plan.created_at))
+    times = []
+    for plan_id, replaced_at in plans:
+        charges = reader.tx.find(Charge, eq("plan_id", plan_id), eq("pay_in_advance", True), deleted=True)
+        for charge in charges:
+            metric = reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
+            if metric is None or metric.code != code:
+                continue
+            since = max(metric.created_at, charge.created_at, begun)
+            ends = [instant for instant in (charge.deleted_at, replaced_at) if instant is not None]
+            times.append((since if since > started_at else _BEGINNING, min(ends, default=None)))
+    return tuple(times)
+
+
+def _closings(reader: Reader, subscription: Subscription) -> Iterator[tuple[Closing, CountedUsage]]:
+    """The periods of the subscription whose usage is billed for good, in order, each with what it counted."""
     periods = reader.tx.find(
         BillingPeriod,
         eq("subscription_id", subscription.id),
@@ -111,33 +137,12 @@ def _closings(reader: Reader, subscription: Subscription) -> tuple[Closing, ...]
     )
     ids = {period.invoice_id for period in periods}
     invoices = {invoice.id: invoice for invoice in reader.tx.find(Invoice, within("id", sorted(ids)))} if ids else {}
-    return without_overlaps(
-        Closing(period.charges_from_datetime, period.charges_to_datetime, _counted_at(reader, invoice))
-        for period in periods
-        if (invoice := invoices.get(period.invoice_id)) is not None
-        and closes_usage(period, invoice)
-        and period.charges_from_datetime is not None
-        and period.charges_to_datetime is not None
-    )
-
-
-def _counted_at(reader: Reader, invoice: Invoice) -> datetime:
-    """The instant by which the events that the invoice counts had been received."""
-    if invoice.tax_status is not None:
-        # It waited for its taxes after it had been counted.
-        fee = reader.tx.first(Fee, eq("invoice_id", invoice.id), order=[desc("created_at")], deleted=True)
-        if fee is not None:
-            return fee.created_at
-    return invoice.finalized_at or invoice.updated_at
-
-
-def _closed_before(reader: Reader, subscription: Subscription, since: datetime) -> datetime | None:
-    """The start of the first period billed with the definitions that were made at `since`; None if that is all."""
-    started_at = subscription.started_at or subscription.created_at
-    billed_until = None
-    if since > started_at:
-        billed_until = _billed_until(reader, subscription, less("finalized_at", since))
-    return closed_before(started_at, billing_from=_billing_from(reader, subscription), billed_until=billed_until)
+    for period in periods:
+        invoice = invoices.get(period.invoice_id)
+        start, end = period.charges_from_datetime, period.charges_to_datetime
+        if invoice is not None and start is not None and end is not None and closes_usage(period, invoice):
+            counted = counted_by(reader, period, invoice)
+            yield Closing(start, end, counted.known_at), counted
 
 
 def _billing_from(reader: Reader, subscription: Subscription) -> datetime | None:
@@ -146,7 +151,8 @@ def _billing_from(reader: Reader, subscription: Subscription) -> datetime | None
     That is the period of the day it was created on, or the one before it if that day was a billing day.
     """
     begun = subscription.activated_at or subscription.created_at
-    if (subscription.started_at or subscription.created_at) >= begun:
+    started_at = subscription.started_at or subscription.created_at
+    if started_at >= begun:
         return None
     contract = contract_of(reader, subscription)
     charges = running_boundaries(reader, contract, cycle_at(contract, begun), begun).charges
@@ -161,7 +167,8 @@ def _billing_from(reader: Reader, subscription: Subscription) -> datetime | None
     starts = [] if charges is None else [charges.start]
     if first is not None and first.charges_from_datetime is not None:
         starts.append(first.charges_from_datetime)
-    return min(starts, default=None)
+    billing_from = min(starts, default=started_at)
+    return billing_from if billing_from > started_at else None
 
 
 def _billed_until(reader: Reader, subscription: Subscription, finalized: Condition) -> datetime | None:
@@ -238,5 +245,5 @@ def _open_from(reader: Reader, subscription: Subscription) -> datetime | None:
         subscription.started_at or subscription.created_at,
         ended_at=subscription.terminated_at,
         billed_until=billed_until,
-        billing_from=None if billed_until is not None else _closed_before(reader, subscription, _BEGINNING),
+        billing_from=None if billed_until is not None else _billing_from(reader, subscription),
     )

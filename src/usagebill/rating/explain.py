@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from decimal import Decimal
 from itertools import islice
 
@@ -137,8 +136,7 @@ def _usage(reader: Reader, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage |
     if charge is None or metric is None:
         return None, ()
     part = part_of(fee, charge, metric)
-    known_at = invoice.finalized_at or reader.now
-    fee_events, complete = _events(reader, fee, metric, part, known_at)
+    fee_events, complete = _events(reader, fee, metric)
     counted: tuple[str, ...] = ()
     priced: tuple[str, ...] = ()
     if part is not None and fee.event_transaction_id is None:
@@ -230,13 +228,11 @@ def _fixed_charge_priced(reader: Reader, fee: Fee) -> tuple[str, ...]:
     return pricing(properties, charge_usage)
 
 
-def _events(
-    reader: Reader, fee: Fee, metric: BillableMetric, part: ChargePart | None, known_at: datetime
-) -> tuple[list[Event], bool]:
+def _events(reader: Reader, fee: Fee, metric: BillableMetric) -> tuple[list[Event], bool]:
     """The events of a line by timestamp, and whether these are all of them; the groups of a charge share one read."""
     if fee.event_transaction_id is not None:
         return events_paid_in_advance(reader, fee), True
-    question = question_of(reader, fee, metric, part, known_at)
+    question = question_of(reader, fee, metric)
     if question is None:
         return [], True
     keys = tuple(fee.grouped_by)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from itertools import islice
 
 from usagebill.core.aggregation import lower_bound
@@ -18,6 +17,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import Paging
+from usagebill.queries.counted_usage import counted_by, period_of_fee
 from usagebill.queries.fees import fee_by_id
 from usagebill.rating.handover import own_events
 from usagebill.storage.event_queries import EventQuery
@@ -43,20 +43,12 @@ def events_of_fee(reader: Reader, fee_id: str, paging: Paging) -> Page[Explained
     if fee.event_transaction_id is not None:
         named = events_paid_in_advance(reader, fee)
         events, count = named[first : first + paging.per_page], len(named)
-    elif question := question_of(reader, fee, metric, part_of(fee, charge, metric), _known_at(reader, fee)):
+    elif question := question_of(reader, fee, metric):
         group_query = replace(question, only={key: (value,) for key, value in fee.grouped_by.items()})
         events = list(islice(reader.tx.events.scan(group_query), first, first + paging.per_page))
         count = sum(tally.events_count for tally in reader.tx.events.tallies(group_query).values())
     items = [ExplainedEvent(event=event, metric=metric, charge=charge) for event in events]
     return Page(items=items, page=paging.page, per_page=paging.per_page, total_count=count)
-
-
-def _known_at(reader: Reader, fee: Fee) -> datetime:
-    """The instant at which the fee became final; events received later do not count."""
-    if fee.invoice_id is None:
-        return fee.created_at
-    invoice = reader.tx.get(Invoice, fee.invoice_id)
-    return reader.now if invoice is None or invoice.finalized_at is None else invoice.finalized_at
 
 
 def part_of(fee: Fee, charge: Charge, metric: BillableMetric) -> ChargePart | None:
@@ -72,20 +64,31 @@ def events_paid_in_advance(reader: Reader, fee: Fee) -> list[Event]:
     return reader.tx.events.named(fee.external_subscription_id, [fee.event_transaction_id])
 
 
-def question_of(
-    reader: Reader, fee: Fee, metric: BillableMetric, part: ChargePart | None, known_at: datetime
-) -> EventQuery | None:
-    """The query for the events of the fee's period and filter, in all groups; None for a fee without a period."""
+def question_of(reader: Reader, fee: Fee, metric: BillableMetric) -> EventQuery | None:
+    """The query for the events of the fee's period and filter, in all groups; None for a fee without a period.
+
+    They are those that its billing period counted, with the charge, filters and metric as they were then.
+    """
     external_id, start = fee.external_subscription_id, fee.charges_from_datetime
-    if external_id is None or start is None:
+    period = period_of_fee(reader, fee)
+    invoice = None if period is None else reader.tx.get(Invoice, period.invoice_id)
+    if external_id is None or start is None or period is None or invoice is None:
         return None
+    counted = counted_by(reader, period, invoice)
+    charge = next((charge for charge in counted.charges if charge.id == fee.charge_id), None)
+    scope = None if charge is None else charge.scope(fee.charge_filter_id)
+    is_standalone = fee.pay_in_advance and not fee.invoiceable
     question = EventQuery(
-        code=metric.code,
+        code=metric.code if charge is None else charge.code,
         external_subscription_id=external_id,
-        earliest=lower_bound(metric.aggregation_type, recurring=metric.recurring, start=start),
+        earliest=lower_bound(
+            metric.aggregation_type if charge is None else charge.aggregation_type,
+            recurring=metric.recurring if charge is None else charge.recurring,
+            start=start,
+        ),
         latest=fee.charges_to_datetime,
-        known_at=known_at,
-        bucket=EventScope(matches=fee.filters or {}) if part is None else part.bucket,
+        known_at=fee.created_at if is_standalone else counted.known_at,
+        bucket=EventScope(matches=fee.filters or {}) if scope is None else scope,
     )
     subscription = reader.tx.get(Subscription, fee.subscription_id) if fee.subscription_id else None
     return question if subscription is None else own_events(reader, subscription, metric, question)

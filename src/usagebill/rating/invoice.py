@@ -46,7 +46,7 @@ from usagebill.rating.fees.fixed_charges import added_units_fee, fixed_charge_fe
 from usagebill.rating.fees.in_advance import EventBilling, advance_fee
 from usagebill.rating.fees.renewals import renewal_fees, standalone_renewals
 from usagebill.rating.fees.subscription import subscription_fee
-from usagebill.rating.fees.usage import period_usage
+from usagebill.rating.fees.usage import period_usage, with_counted_usage
 from usagebill.rating.settlement import settle, settle_taxes
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
@@ -173,7 +173,7 @@ def recomputed_bill(reader: Reader, draft: Invoice, *, finalizing: bool) -> Bill
     contexts = [billing_context(reader, draft, period, contracts.get(period.subscription_id)) for period in periods]
     bill = _rated_bill(reader, draft, contexts, finalizing=finalizing)
     computed = replace(bill.invoice, updated_at=reader.now, refresh_wanted=False)
-    return replace(bill, invoice=computed, step=Step.STAY, periods=())
+    return replace(bill, invoice=computed, step=Step.STAY, periods=(), changed=(*bill.changed, *bill.periods))
 
 
 def finalized_bill(reader: Reader, draft: Invoice) -> Bill:
@@ -191,7 +191,7 @@ def _rated_bill(reader: Reader, invoice: Invoice, contexts: Sequence[BillingCont
     return settled_bill(
         reader,
         invoice,
-        [context.period for context in contexts],
+        [with_counted_usage(reader, context.period, context.definition) for context in contexts],
         fees,
         contracts=list(contracts.values()),
         finalizing=finalizing,
@@ -256,18 +256,20 @@ def progressive_bill(
     period = billing_period(
         reader, invoice, subscription, replace(boundaries, timestamp=reader.now), InvoicingReason.PROGRESSIVE_BILLING
     )
+    definition = plan_definition(reader, subscription.plan_id)
     fees = rated_usage(
         reader,
         UsageToBill(
             invoice=invoice,
             subscription=subscription,
-            definition=plan_definition(reader, subscription.plan_id),
+            definition=definition,
             window=usage_window(boundaries.charges, cycle_at(contract, reader.now).tz, subscription),
+            known_at=reader.now,
             with_minimum=False,
         ),
     )
     return replace(
-        settled_bill(reader, invoice, [period], fees, contracts=[contract]),
+        settled_bill(reader, invoice, [with_counted_usage(reader, period, definition)], fees, contracts=[contract]),
         may_be_empty=KINDS[Trigger.THRESHOLD].may_be_empty,
     )
 

@@ -8,6 +8,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from usagebill.core.counted_usage import CountedUsage
 from usagebill.core.error_details import ErrorDetail
 from usagebill.core.fees import AppliedTax
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
@@ -232,3 +233,5 @@ class BillingPeriod:
     subscription_snapshot: Mapping[str, object] = field(default_factory=dict)
     # The plan at the time of issue.
     plan: BilledPlan | None = None
+    # What its usage was counted by; None if it has none, and for periods that were billed before this was kept.
+    counted: CountedUsage | None = None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from usagebill.core.copies import replace
+from usagebill.core.counted_usage import counted_usage
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoicingReason
+from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.plans import PlanDefinition
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.queries.plans import plan_definition
@@ -13,7 +16,7 @@ from usagebill.rating.fees import charges as usage
 from usagebill.storage.event_queries import Arrival
 from usagebill.work import Reader
 
-__all__ = ["period_usage", "usage_to_bill"]
+__all__ = ["period_usage", "usage_to_bill", "with_counted_usage"]
 
 
 def period_usage(reader: Reader, context: BillingContext) -> list[Fee]:
@@ -25,6 +28,13 @@ def period_usage(reader: Reader, context: BillingContext) -> list[Fee]:
         # A start has nothing to bill; an end at the very start of a period still bills that instant.
         return []
     return usage.rated_usage(reader, whose)
+
+
+def with_counted_usage(reader: Reader, period: BillingPeriod, definition: PlanDefinition) -> BillingPeriod:
+    """The period with what is counted for it now."""
+    if period.charges_from_datetime is None:
+        return period
+    return replace(period, counted=counted_usage(definition.charges, definition.metrics, reader.now))
 
 
 def usage_to_bill(reader: Reader, context: BillingContext) -> usage.UsageToBill | None:

@@ -48,7 +48,7 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 49
+VERSION = 50
 # Before this version decimals were stored in another form.
 _OLDEST_READ = 2
 
