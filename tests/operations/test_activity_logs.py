@@ -80,6 +80,47 @@ def test_a_new_price_of_a_charge_is_a_change_of_its_plan(box: Scenario) -> None:
     assert [charge["properties"]["amount"] for charge in activity["activity_object"]["charges"]] == ["0.7"]
 
 
+def test_a_change_of_a_plans_entitlements_is_a_change_of_the_plan(box: Scenario) -> None:
+    box.plan()
+    box.plan(code="plain")
+    box.post(
+        "/features",
+        feature={"code": "seats", "name": "Seats", "privileges": [{"code": "max", "value_type": "integer"}]},
+    )
+    told: list[Any] = []
+
+    def activities() -> list[Any]:
+        """The activities of the plan since the last time."""
+        logged = box.get("/activity_logs?resource_types[]=Plan&activity_types[]=plan.updated&per_page=100")
+        fresh = [entry for entry in logged["activity_logs"] if entry["activity_id"] not in told]
+        told.extend(entry["activity_id"] for entry in fresh)
+        assert {entry["activity_object"]["code"] for entry in fresh} <= {"basic"}
+        return [entry["activity_object_changes"]["entitlements"] for entry in fresh]
+
+    def shown(name: str, privilege: str | None) -> dict[str, Any]:
+        value: dict[str, Any] = {"code": "max", "name": privilege, "value_type": "integer", "config": {}, "value": 6}
+        return {"code": "seats", "name": name, "description": None, "privileges": [value]}
+
+    box.post("/plans/basic/entitlements", entitlements={"seats": {"max": 5}})
+    assert activities() == [[[], [{"code": "seats", "privileges": {"max": "5"}}]]]
+    box.ask("PATCH", "/plans/basic/entitlements", {"entitlements": {"seats": {"max": 6}}})
+    assert activities() == [
+        [[{"code": "seats", "privileges": {"max": "5"}}], [{"code": "seats", "privileges": {"max": "6"}}]]
+    ]
+    # What a plan shows of a feature is the feature's: its names.
+    box.put("/features/seats", feature={"name": "Chairs"})
+    assert activities() == [[[shown("Seats", None)], [shown("Chairs", None)]]]
+    box.put("/features/seats", feature={"privileges": [{"code": "max", "name": "Most"}]})
+    assert activities() == [[[shown("Chairs", None)], [shown("Chairs", "Most")]]]
+    # A privilege that the plan has no value of is not shown by it.
+    box.put("/features/seats", feature={"privileges": [{"code": "sso", "value_type": "boolean"}]})
+    assert activities() == []
+    box.delete("/features/seats/privileges/max")
+    assert activities() == [[[{"code": "seats", "privileges": {"max": "6"}}], [{"code": "seats", "privileges": {}}]]]
+    box.delete("/features/seats")
+    assert activities() == [[[{"code": "seats", "privileges": {}}], []]]
+
+
 def test_an_override_of_a_plan_is_logged_when_it_alone_changes(box: Scenario) -> None:
     box.customer()
     box.plan()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -32,7 +32,7 @@ from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
 from usagebill.core.dunning import DunningCampaign
 from usagebill.core.emails import EmailSubject
-from usagebill.core.entitlements import Feature, PlanEntitlement, SubscriptionEntitlement
+from usagebill.core.entitlements import Feature, PlanEntitlement, PlanFeature, SubscriptionEntitlement
 from usagebill.core.errors import NotFound
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.core.invoices.records import Invoice
@@ -60,7 +60,7 @@ from usagebill.views.coupons import applied_coupon_view, coupon_view
 from usagebill.views.credit_notes import credit_note_of_customer
 from usagebill.views.customers import customer_summary
 from usagebill.views.dunning_campaigns import dunning_campaign_view
-from usagebill.views.entitlements import feature_view
+from usagebill.views.entitlements import feature_view, plan_entitlement_view
 from usagebill.views.invoice_custom_sections import section_view
 from usagebill.views.invoices import invoice_summary
 from usagebill.views.payment_receipts import payment_receipt_view
@@ -229,6 +229,19 @@ def _entitlement(reader: Reader, entitlement: PlanEntitlement | SubscriptionEnti
     }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Granted:
+    """A feature as a plan has it: changes of the feature itself are changes of the plan's entitlements."""
+
+    feature: Feature
+    entitlement: PlanEntitlement
+
+
+def _granted(reader: Reader, granted: _Granted) -> Mapping[str, Any]:
+    values, since = granted.entitlement.values, granted.entitlement.created_at
+    return {**plan_entitlement_view(reader, PlanFeature(feature=granted.feature, values=values, since=since))}
+
+
 PARTS: Mapping[type, _Part] = {
     Charge: _Part(
         whole=Plan, whole_id=lambda charge: charge.plan_id, activity="plan.updated", name="charges", view=charge_view
@@ -263,6 +276,18 @@ PARTS: Mapping[type, _Part] = {
     ),
 }
 
+# The parts as stored, and features as plans have them, whose changes follow from those of the feature.
+_KINDS_OF_PARTS: Mapping[type, _Part] = {
+    **PARTS,
+    _Granted: _Part(
+        whole=Plan,
+        whole_id=lambda granted: granted.entitlement.plan_id,
+        activity="plan.updated",
+        name="entitlements",
+        view=_granted,
+    ),
+}
+
 # A record by its kind and its id.
 _Named = tuple[type, str]
 
@@ -271,12 +296,14 @@ def record(work: Work, changes: Sequence[Change], written_at: datetime) -> None:
     """Log the changes of this unit of work, as of its instant."""
     parts: dict[_Named, list[Change]] = {}
     whole: dict[_Named, Change] = {}
-    for change in changes:
+    for change in (*changes, *_changed_features(work, changes)):
         kind = type(change.record)
         if kind in LOGGED:
             whole[kind, change.record.id] = change
-        elif kind in PARTS and PARTS[kind].is_changed(change):
-            parts.setdefault((PARTS[kind].whole, PARTS[kind].whole_id(change.record)), []).append(change)
+        elif kind in _KINDS_OF_PARTS and _KINDS_OF_PARTS[kind].is_changed(change):
+            parts.setdefault((_KINDS_OF_PARTS[kind].whole, _KINDS_OF_PARTS[kind].whole_id(change.record)), []).append(
+                change
+            )
     for kind, id in parts.keys() - whole.keys():
         unchanged = work.tx.get(kind, id, deleted=True)
         if unchanged is not None:
@@ -285,6 +312,20 @@ def record(work: Work, changes: Sequence[Change], written_at: datetime) -> None:
         if isinstance(change.record, Plan) and _follows_its_parent(change, whole):
             continue
         _log(work, change, parts.get(named, ()), written_at)
+
+
+def _changed_features(reader: Reader, changes: Sequence[Change]) -> Iterator[Change]:
+    """Changes of features as changes of each plan that shows them, unless the plan's own values change too."""
+    changed_ids = {change.record.id for change in changes if isinstance(change.record, PlanEntitlement)}
+    for change in changes:
+        if not isinstance(change.record, Feature) or change.old is None or change.new is None:
+            continue
+        if change.new.deleted_at is not None:
+            continue
+        for entitlement in reader.tx.find(PlanEntitlement, eq("feature_id", change.new.id)):
+            before, after = (_Granted(feature=its, entitlement=entitlement) for its in (change.old, change.new))
+            if entitlement.id not in changed_ids and _granted(reader, before) != _granted(reader, after):
+                yield Change(before, after)
 
 
 def _follows_its_parent(change: Change, whole: Mapping[_Named, Change]) -> bool:
@@ -297,7 +338,7 @@ def _log(work: Work, change: Change, parts: Sequence[Change], written_at: dateti
     logged = LOGGED[type(change.record)]
     types = tuple(logged.activities(change.old, change.new))
     if parts and not types:
-        types = (PARTS[type(parts[0].record)].activity,)
+        types = (_KINDS_OF_PARTS[type(parts[0].record)].activity,)
     if not types:
         return
     after = logged.view(work, change.record)
@@ -387,7 +428,7 @@ def _changed_parts(work: Work, parts: Sequence[Change]) -> dict[str, list[Any]]:
     """By field, the parts that changed, as they were and as they are."""
     changed: dict[str, list[Any]] = {}
     for change in parts:
-        part = PARTS[type(change.record)]
+        part = _KINDS_OF_PARTS[type(change.record)]
         before, after = changed.setdefault(part.name, [[], []])
         for state, shown in ((change.old, before), (change.new, after)):
             if state is not None and getattr(state, "deleted_at", None) is None:
