@@ -324,6 +324,9 @@ class _Owed:
             if within is not None and not within[0] <= start < within[1]:
                 continue
             days = self._days(segment, start, following)
+            if recurring and not days and not terms.get("prorated"):
+                bill.unsure.add(key)
+                continue
             if recurring:
                 if segment.ending == "upgrade" and closes == segment.end and not terms.get("prorated"):
                     following_plan = self.segments[number + 1].plan
@@ -334,6 +337,8 @@ class _Owed:
                 continue
             inside = [event for event in own if self._local_in(event, start, following)]
             if not days and not inside:
+                # Whether the flat price of no units is due for no day.
+                bill.unsure |= {key} if "ranges" in terms else set()
                 continue
             cents = Fraction(0)
             parts = [inside]

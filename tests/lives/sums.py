@@ -95,7 +95,11 @@ def _owed(lived: Lived) -> Iterator[str]:
         for item in note.items
         if item.fee_id in by_id
     }
+    # A coupon that paid for a fee leaves nothing to give back of it.
+    discounted = any(invoice.coupons_amount_cents for invoice in lived.invoices)
     for key in sorted({*bill.amounts, *billed}):
+        if discounted and key[1] == "plan" and any(plan.ahead for plan in lived.life.plans):
+            continue
         if key in bill.unsure or (key in credited_by_hand and key[1] == "plan"):
             continue
         expected = bill.amounts.get(key, Fraction(0))
@@ -411,7 +415,7 @@ def _without_grace(life: Life, lived: Lived) -> Iterator[str]:
         and not any(step.what in ("override", "price", "tax", "coupon", "uncoupon", "filter") for step in life.steps)
     ):
         plain = play(replace(life, grace=0))
-        if life.coupons:
+        if life.coupons or plain.unbilled != lived.unbilled:
             return
         if _billed_in_all(plain) != _billed_in_all(lived):
             yield f"{_billed_in_all(lived)} cents with a grace period, {_billed_in_all(plain)} without"
