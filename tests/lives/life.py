@@ -325,11 +325,11 @@ class _Maker:
                 add(
                     "note",
                     number=chance.randint(0, 99),
-                    code=chance.choice(("whole", "parts", "part", "refund", "offset")),
+                    code=chance.choice(("whole", "parts", "part", "refund", "offset", "part offset")),
                 )
         if "voids" in self.has:
             for _ in range(chance.randint(1, 2)):
-                add("void", number=chance.randint(0, 99))
+                add("void", number=chance.randint(0, 99), code=chance.choice(("", "", "for good")))
         if "payments" in self.has:
             for _ in range(chance.randint(1, 3)):
                 add("pay", number=chance.randint(0, 99), code=chance.choice(("part", "whole")))

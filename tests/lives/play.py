@@ -2,7 +2,8 @@
 
 Steps, by `what` (a step that is refused does nothing; `number` is its amount, or chooses among what is there):
 `plan` subscribes to a plan or changes to it, `end` ends the subscription, `use` sends an event, `down` stops all
-workers for some minutes, `void` voids an invoice and makes it again with the same lines, `note` credits an invoice.
+workers for some minutes, `void` voids an invoice and makes it again with the same lines (`for good`: does
+not), `note` credits an invoice.
 """
 
 from __future__ import annotations
@@ -379,6 +380,8 @@ class _Player:
             if self._worth() != before:
                 self.lived.problems.append("a refused void changed something")
             return False
+        if step.code == "for good":
+            return True
         lines = [{"id": fee.id} for fee in self._find(Fee, eq("invoice_id", invoice.id))]
         try:
             again = self.box.billing.invoices.regenerate(invoice.id, fees=lines)
@@ -413,6 +416,8 @@ class _Player:
             made = [self._credit(invoice, part, "credit") for part in (thirds, thirds, rests)]
         elif step.code == "part":
             made = [self._credit(invoice, {id: (cents + 2) // 3 for id, cents in whole.items()}, "credit")]
+        elif step.code == "part offset":
+            made = [self._credit(invoice, {id: (cents + 2) // 3 for id, cents in whole.items()}, "offset")]
         else:
             kind = {"refund": "refund", "offset": "offset"}.get(step.code, "credit")
             made = [self._credit(invoice, whole, kind)]

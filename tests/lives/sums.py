@@ -54,6 +54,8 @@ def _fees_of(lived: Lived) -> dict[str | None, list[Fee]]:
 
 def _owed(lived: Lived) -> Iterator[str]:
     """Invoices less the credit for unused time are what the life costs."""
+    if any(act.what == "void" and act.code for act in lived.acts):
+        return
     if any(act.what in ("override", "price", "filter", "rename") for act in lived.acts):
         return
     try:
@@ -160,6 +162,8 @@ def _billed_ahead(lived: Lived) -> Iterator[str]:
     notes = [note for note in _live_notes(lived) if note.invoice_id in {invoice.id for invoice in ahead}]
     if notes and any(invoice.coupons_amount_cents for invoice in ahead):
         return
+    if any(act.what == "void" and act.code for act in lived.acts):
+        return
     credited = sum(note.sub_total_excluding_taxes_amount_cents for note in notes if note.id not in lived.by_hand)
     if any(note.id in lived.by_hand for note in notes):
         return
@@ -213,6 +217,14 @@ def _notes(lived: Lived) -> Iterator[str]:
         if note.credit_status != "voided" and spent + left != note.credit_amount_cents:
             yield f"note {note.number}: {note.credit_amount_cents} given, {spent} used, {left} left"
         invoice = invoices[note.invoice_id]
+        after = [
+            line.amount_cents
+            for other in _counting(lived)
+            for line in other.credits
+            if line.source_id == note.id and invoice.voided_at is not None and other.created_at > invoice.voided_at
+        ]
+        if note.id in lived.by_hand and after:
+            yield f"note {note.number} paid {sum(after)} after its invoice was voided"
         if invoice.status == "voided" and left:
             yield f"note {note.number} of a voided invoice: {left} left to spend"
     for id, cents in given.items():
@@ -269,6 +281,8 @@ def _cash(lived: Lived) -> Iterator[str]:
 
 def _events(lived: Lived) -> Iterator[str]:
     """Units of a summed metric that is billed in arrears: each event on one fee, or on the list."""
+    if any(act.what == "void" and act.code for act in lived.acts):
+        return
     if any(act.what in ("override", "price", "filter") for act in lived.acts):
         return
     counting = {invoice.id for invoice in _counting(lived) if invoice.invoice_type == "subscription"}
@@ -422,8 +436,11 @@ def _without_grace(life: Life, lived: Lived) -> Iterator[str]:
 
 
 def _without_voids(life: Life, lived: Lived) -> Iterator[str]:
-    if any(step.what == "void" for step in life.steps) and not any(
-        step.what in ("note", "coupon", "uncoupon", "tax") for step in life.steps
+    for_good = any(step.what == "void" and step.code for step in life.steps)
+    if (
+        not for_good
+        and any(step.what == "void" for step in life.steps)
+        and not any(step.what in ("note", "coupon", "uncoupon", "tax") for step in life.steps)
     ):
         plain = play(replace(life, steps=tuple(step for step in life.steps if step.what != "void")))
         if life.coupons:

@@ -29,6 +29,8 @@ AWAITED: tuple[str, ...] = (
     "what it costs",
     "while it ran",
 )
+# Kept lives that wait for the same: `python -m tests.lives --file tests/lives/found/NAME.json` shows what is missing.
+AWAITED_LIVES: tuple[str, ...] = ()
 
 
 def _first_seed() -> int:
@@ -51,6 +53,8 @@ def test_every_sum_holds_over_new_lives(part: int) -> None:
 
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
 def test_a_life_that_once_broke_a_sum_breaks_none(path: Path) -> None:
+    if path.stem in AWAITED_LIVES:
+        pytest.skip("its sum is not yet true")
     life = from_json(path.read_text())
     found = violations(life)
     assert not found, "\n".join([story(life), *found])
