@@ -21,7 +21,7 @@ SUBSCRIPTION, CREDIT = InvoiceType.SUBSCRIPTION, InvoiceType.CREDIT
     [
         (InvoiceStatus.FINALIZED, 4, SUBSCRIPTION, False, True),
         (InvoiceStatus.DRAFT, 4, SUBSCRIPTION, False, True),
-        (InvoiceStatus.VOIDED, 4, SUBSCRIPTION, False, True),
+        (InvoiceStatus.VOIDED, 4, SUBSCRIPTION, False, False),
         (InvoiceStatus.FAILED, 4, SUBSCRIPTION, False, False),
         (InvoiceStatus.FINALIZED, 2, SUBSCRIPTION, False, True),
         (InvoiceStatus.FINALIZED, 1, SUBSCRIPTION, False, False),

@@ -19,6 +19,7 @@ from usagebill.core.audit import CHECKS
 from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote, CreditNoteItem
 from usagebill.core.fees import Fee
+from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Credit, CreditType, Invoice
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.storage.conditions import asc, eq
@@ -396,7 +397,30 @@ def a_note_number_given_twice(work: Work) -> None:
     _note(work, items=())
 
 
+def _voided(work: Work, **fields: object) -> None:
+    invoice = usage_invoice(work, 1)
+    values = {"status": InvoiceStatus.VOIDED, "voided_at": work.now, **fields}
+    work.tx.replace(replace(invoice, **values))  # type: ignore[arg-type]
+
+
+def a_void_of_what_was_paid(work: Work) -> None:
+    _voided(work, payment_status="succeeded")
+
+
+def a_void_that_gave_a_note_nothing_back(work: Work) -> None:
+    _credited(work, usage_invoice(work, 1), "credit_note", "another note", 100)
+    _voided(work)
+
+
+def a_void_whose_note_can_be_spent(work: Work) -> None:
+    _note(work)
+    _voided(work)
+
+
 PLANTS: tuple[tuple[Plant, str], ...] = (
+    (a_void_of_what_was_paid, "invoice_voided"),
+    (a_void_that_gave_a_note_nothing_back, "invoice_voided"),
+    (a_void_whose_note_can_be_spent, "invoice_voided"),
     (a_cent_more_due, "invoice_total"),
     (a_cent_less_net, "invoice_total"),
     (a_fee_that_rounds_otherwise, "fee"),

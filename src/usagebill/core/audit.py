@@ -53,6 +53,7 @@ CHECKS = (
     "invoice_total",
     "invoice_taxes",
     "invoice_paid",
+    "invoice_voided",
     "due_date",
     "number",
     "number_gap",
@@ -492,7 +493,8 @@ def audited_windows(
 
 
 def audited_credit_note(note: CreditNote, used_cents: int) -> Iterator[Finding]:
-    """The parts of a note add up to its total, and its balance is its credit less the amounts that invoices have used.
+    """The parts of a note add up to its total, and its balance is its credit less the amounts that invoices have used,
+    and those voided or withdrawn.
 
     `used_cents` is the sum that invoices in force took from it.
     """
@@ -527,7 +529,11 @@ def audited_credit_note(note: CreditNote, used_cents: int) -> Iterator[Finding]:
             yield from differs(name, "at least 0", getattr(note, name))
     if used_cents > note.credit_amount_cents:
         yield from differs("used by invoices", f"at most {note.credit_amount_cents}", used_cents)
-    balance = 0 if note.credit_status == CreditStatus.VOIDED else note.credit_amount_cents - used_cents
+    gone = note.voided_amount_cents + note.withdrawn_amount_cents
+    balance = note.credit_amount_cents - used_cents - gone
+    if note.credit_status == CreditStatus.VOIDED and gone == 0:
+        # Earlier versions did not note how much was voided.
+        balance = 0
     yield from differs("balance_amount_cents", balance, note.balance_amount_cents)
     if note.credit_status != CreditStatus.VOIDED and note.credit_amount_cents > 0:
         status = "consumed" if balance == 0 else "available"

@@ -56,6 +56,7 @@ __all__ = [
     "validation_errors",
     "voided",
     "with_amounts",
+    "withdrawn",
 ]
 
 _DECIMALS = 5
@@ -98,11 +99,15 @@ class CreditNoteEvent(StrEnum):
 
     USE_UP = "use_up"
     VOID = "void"
+    RESTORE = "restore"  # an invoice that had used it was undone
 
 
 TRANSITIONS: Mapping[tuple[CreditStatus, CreditNoteEvent], CreditStatus] = {
     (CreditStatus.AVAILABLE, CreditNoteEvent.USE_UP): CreditStatus.CONSUMED,
     (CreditStatus.AVAILABLE, CreditNoteEvent.VOID): CreditStatus.VOIDED,
+    (CreditStatus.AVAILABLE, CreditNoteEvent.RESTORE): CreditStatus.AVAILABLE,
+    (CreditStatus.CONSUMED, CreditNoteEvent.RESTORE): CreditStatus.AVAILABLE,
+    (CreditStatus.VOIDED, CreditNoteEvent.RESTORE): CreditStatus.AVAILABLE,
 }
 
 
@@ -127,7 +132,9 @@ class CreditNoteItem:
 class CreditNote:
     """The total is credit + refund + offset; the balance is the unused part of the credit.
 
-    Amounts are whole cents of `currency`, taxes included and coupons taken off.
+    `voided_amount_cents` is the part of the credit that a person voided, `withdrawn_amount_cents` the part that was
+    withdrawn when the note's own invoice was voided, for lines that nobody had paid. `of_void` says that the note was
+    made by such a void. Amounts are whole cents of `currency`, taxes included and coupons taken off.
     """
 
     id: str
@@ -151,6 +158,8 @@ class CreditNote:
     refund_amount_cents: int = 0
     offset_amount_cents: int = 0
     balance_amount_cents: int = 0
+    voided_amount_cents: int = 0
+    withdrawn_amount_cents: int = 0
     taxes_amount_cents: int = 0
     precise_taxes_amount_cents: Decimal = Decimal(0)
     taxes_rate: Decimal = Decimal(0)
@@ -166,6 +175,7 @@ class CreditNote:
     voided_at: datetime | None = None
     refunded_at: datetime | None = None
     automatic: bool = False
+    of_void: bool = False
     error_details: tuple[ErrorDetail, ...] = ()
     customer_snapshot: Mapping[str, object] | None = None
     # The billing entity at the time of issue (a `BillingEntityVersion`).
@@ -464,24 +474,45 @@ def after_use(note: CreditNote, amount_cents: int, now: datetime) -> CreditNote:
 
 
 def restored(note: CreditNote, amount_cents: int, now: datetime) -> CreditNote:
-    """The note after `amount_cents` of its balance came back from an invoice that was never issued.
+    """The note after `amount_cents` of its balance came back from an invoice that was voided, or never issued.
 
-    A note that was voided meanwhile gets nothing back.
+    They come back even if what had been left of the note was voided meanwhile.
     """
-    if note.credit_status == CreditStatus.VOIDED:
-        return note
     return replace(
         note,
         balance_amount_cents=note.balance_amount_cents + amount_cents,
-        credit_status=CreditStatus.AVAILABLE,
+        credit_status=transition(note.credit_status, CreditNoteEvent.RESTORE),
+        updated_at=now,
+    )
+
+
+def withdrawn(note: CreditNote, amount_cents: int, now: datetime) -> CreditNote:
+    """The note after `amount_cents` of its balance were withdrawn, because its invoice was voided and had not been
+    paid.
+    """
+    balance = note.balance_amount_cents - amount_cents
+    if balance < 0:
+        raise ValueError(f"{amount_cents} of a balance of {note.balance_amount_cents}")
+    return replace(
+        note,
+        balance_amount_cents=balance,
+        withdrawn_amount_cents=note.withdrawn_amount_cents + amount_cents,
+        credit_status=note.credit_status if balance else transition(note.credit_status, CreditNoteEvent.VOID),
+        voided_at=note.voided_at if balance else now,
         updated_at=now,
     )
 
 
 def voided(note: CreditNote, now: datetime) -> CreditNote:
     """The note without its balance."""
-    status = transition(note.credit_status, CreditNoteEvent.VOID)
-    return replace(note, credit_status=status, balance_amount_cents=0, voided_at=now, updated_at=now)
+    return replace(
+        note,
+        credit_status=transition(note.credit_status, CreditNoteEvent.VOID),
+        balance_amount_cents=0,
+        voided_amount_cents=note.voided_amount_cents + note.balance_amount_cents,
+        voided_at=now,
+        updated_at=now,
+    )
 
 
 def with_amounts(note: CreditNote, parts: Parts, result: Credited) -> CreditNote:

@@ -223,8 +223,10 @@ def unpaid(transaction: WalletTransaction, event: WalletTransactionEvent, now: d
     return replace(transaction, status=status, failed_at=now, updated_at=now)
 
 
-def returned(outbound: WalletTransaction, *, voided_invoice_id: str, id: str, now: datetime) -> WalletTransaction:
-    """The grant that gives back the credits that an outbound transaction paid for a voided invoice.
+def returned(
+    outbound: WalletTransaction, cents: int, credits: Decimal, *, voided_invoice_id: str, id: str, now: datetime
+) -> WalletTransaction:
+    """The grant that gives back `cents`, in `credits`, of what an outbound transaction paid for a voided invoice.
 
     It is a grant even if the credits had been purchased, as nobody pays for them again.
     """
@@ -236,9 +238,9 @@ def returned(outbound: WalletTransaction, *, voided_invoice_id: str, id: str, no
         transaction_type=TransactionType.INBOUND,
         transaction_status=TransactionKind.GRANTED,
         status=WalletTransactionStatus.SETTLED,
-        amount_cents=outbound.amount_cents,
-        credit_amount=outbound.credit_amount,
-        remaining_amount_cents=outbound.amount_cents,
+        amount_cents=cents,
+        credit_amount=credits,
+        remaining_amount_cents=cents,
         voided_invoice_id=voided_invoice_id,
         billing_entity_id=outbound.billing_entity_id,
         purchase_order_number=outbound.purchase_order_number,

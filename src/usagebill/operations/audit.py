@@ -5,7 +5,7 @@ It reads customer by customer, so its memory is bounded by the largest customer,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -44,12 +44,13 @@ from usagebill.core.progressive_audit import InvoiceOfPeriod, ProgressivePeriod,
 from usagebill.core.recounts import Left
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import BillCustomer
+from usagebill.core.void_audit import audited_void
 from usagebill.core.wallet_audit import WalletLedger, audited_prepaid, audited_strays, audited_wallet
-from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
+from usagebill.core.wallet_transactions import TransactionType, WalletConsumption, WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.operations.receipt_audit import audited_payments
 from usagebill.queries.contracts import contract_of
-from usagebill.queries.payments import paid_cents
+from usagebill.queries.payments import paid_and_kept_cents, paid_cents
 from usagebill.queries.subscriptions import plan_of
 from usagebill.queries.wallets import wallets_of_customer
 from usagebill.rating.recounts import Recounts, lost_events, recounted, recounted_without_invoice
@@ -162,6 +163,7 @@ def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
     uses: dict[str, list[int]] = {}
     coupon_uses: dict[str, list[CouponUse]] = {}
     series: dict[str, list[Numbered]] = {}
+    voided: list[Invoice] = []
     for invoice in reader.tx.each(Invoice, eq("customer_id", customer.id), order=[asc("id")]):
         if invoice.sequential_id is not None:
             series.setdefault(invoice.billing_entity_id, []).append(_numbered(customer, invoice, invoice.sequential_id))
@@ -169,12 +171,14 @@ def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
             notes.invoices += 1
             notes.add(_audited_invoice(reader, customer, invoice, notes.recounts))
         for line in invoice.credits:
-            # Credit notes used on an invoice stay used when it is voided.
+            # A voided invoice has used what did not go back to the credit note.
             kept = line.item_type == CreditType.CREDIT_NOTE and invoice.status == InvoiceStatus.VOIDED
             if line.source_id is not None and (kept or invoice.status not in UNDONE):
-                uses.setdefault(line.source_id, []).append(line.amount_cents)
+                uses.setdefault(line.source_id, []).append(line.amount_cents - line.returned_cents)
                 if line.item_type == CreditType.COUPON:
                     coupon_uses.setdefault(line.source_id, []).append(_coupon_use(reader, invoice, line))
+        if invoice.status == InvoiceStatus.VOIDED:
+            voided.append(invoice)
     for entity_id, invoices in series.items():
         notes.add(_counted(reader, customer_series(entity_id, customer.id), invoices))
     for note in reader.tx.each(CreditNote, eq("customer_id", customer.id), eq("status", CreditNoteStatus.FINALIZED)):
@@ -185,6 +189,8 @@ def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
         coupon = reader.tx.get(Coupon, applied.coupon_id, deleted=True)
         code = applied.coupon_id if coupon is None else coupon.code
         notes.add(audited_coupon(applied, code, coupon_uses.get(applied.id, ())))
+    for invoice in voided:
+        notes.add(_audited_void(reader, invoice, uses))
     _audit_wallets(reader, customer, notes)
     notes.add(audited_payments(reader, customer))
     for subscription in reader.tx.each(Subscription, eq("customer_id", customer.id), order=[asc("id")]):
@@ -235,6 +241,23 @@ def _stages_before(reader: Reader, invoice: Invoice) -> list[Invoice]:
             stages[stage.id] = stage
             ids += [credit.source_id for credit in stage.credits if credit.item_type == CreditType.INVOICE]
     return list(stages.values())
+
+
+def _audited_void(reader: Reader, invoice: Invoice, uses: Mapping[str, Sequence[int]]) -> Iterator[Finding]:
+    finalized = eq("status", CreditNoteStatus.FINALIZED)
+    notes = reader.tx.find(CreditNote, eq("invoice_id", invoice.id), finalized)
+    return audited_void(
+        invoice,
+        paid_cents=paid_and_kept_cents(reader, invoice.id),
+        wallets_paid_cents=reader.tx.total(
+            WalletTransaction,
+            "amount_cents",
+            eq("invoice_id", invoice.id),
+            eq("transaction_type", TransactionType.OUTBOUND),
+        ),
+        wallets_returned_cents=reader.tx.total(WalletTransaction, "amount_cents", eq("voided_invoice_id", invoice.id)),
+        notes=[(note, sum(uses.get(note.id, ()))) for note in notes],
+    )
 
 
 # Wallets

@@ -24,10 +24,18 @@ from usagebill.core.wallet_transactions import (
     refunding,
     returned,
 )
-from usagebill.core.wallets import Wallet, WalletStatus, decreased, given_back, increased, taken_credits
+from usagebill.core.wallets import (
+    Wallet,
+    WalletStatus,
+    credits_of_cents,
+    decreased,
+    given_back,
+    increased,
+    taken_credits,
+)
 from usagebill.operations.alert_watch import watch_wallet
 from usagebill.queries.alerts import alerts_of_wallets
-from usagebill.queries.wallets import active_wallets, drawable_transactions, transactions_paying, wallet_of
+from usagebill.queries.wallets import active_wallets, drawable_transactions, wallet_of
 from usagebill.storage.conditions import eq
 from usagebill.views.wallet_transactions import wallet_transaction_message
 from usagebill.views.wallets import wallet_message
@@ -135,24 +143,27 @@ def pay(work: Work, transactions: Sequence[WalletTransaction]) -> None:
         _drawn(work, transaction, wallets[id], inbound[id], alerts=alerts.get(id, ()))
 
 
-def return_prepaid(work: Work, voided: Invoice) -> None:
-    """Give back wallets' payments for a voided invoice, as the same number of granted credits.
+def return_prepaid(work: Work, undone: Invoice, outbound: WalletTransaction, cents: int) -> None:
+    """Give back `cents` of a wallet's payment for an invoice that was undone, as granted credits.
 
     A terminated wallet gets nothing back, because its credits can no longer be used; the log has the amount.
     """
-    for outbound in transactions_paying(work, voided.id):
-        if wallet_of(work, outbound).status != WalletStatus.ACTIVE:
-            _log.warning(
-                "credits_not_given_back",
-                invoice=voided.number,
-                wallet_id=outbound.wallet_id,
-                amount_cents=outbound.amount_cents,
-                credits=str(outbound.credit_amount),
-                reason="wallet_is_terminated",
-            )
-            continue
-        transaction = keep(work, returned(outbound, voided_invoice_id=voided.id, id=work.new_id(), now=work.now))
-        give_back(work, transaction)
+    wallet = wallet_of(work, outbound)
+    if wallet.status != WalletStatus.ACTIVE:
+        _log.warning(
+            "credits_not_given_back",
+            invoice=undone.number,
+            wallet_id=outbound.wallet_id,
+            amount_cents=outbound.amount_cents,
+            credits=str(outbound.credit_amount),
+            reason="wallet_is_terminated",
+        )
+        return
+    credits = outbound.credit_amount
+    if cents < outbound.amount_cents:
+        credits = min(credits, credits_of_cents(cents, wallet.rate_amount, wallet.currency))
+    back = returned(outbound, cents, credits, voided_invoice_id=undone.id, id=work.new_id(), now=work.now)
+    give_back(work, keep(work, back))
 
 
 def refund(work: Work, purchase: WalletTransaction, credit_note_id: str, cents: int) -> WalletTransaction:

@@ -6,13 +6,20 @@ from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payment_requests import RequestedInvoice
-from usagebill.core.payments import Payment
+from usagebill.core.payments import GIVEN_BACK, SURPLUS_BACK, Payment
 from usagebill.core.statuses import ChargeStatus
 from usagebill.queries.payment_requests import request_of, requested_invoices, requests_of_invoice
 from usagebill.storage.conditions import any_of, asc, eq, within
 from usagebill.work import Reader
 
-__all__ = ["paid_cents", "paid_invoices", "payment_of_receipt", "payments_of_invoice", "receipt_by_id"]
+__all__ = [
+    "paid_and_kept_cents",
+    "paid_cents",
+    "paid_invoices",
+    "payment_of_receipt",
+    "payments_of_invoice",
+    "receipt_by_id",
+]
 
 
 def paid_invoices(reader: Reader, payment: Payment) -> list[Invoice]:
@@ -30,6 +37,18 @@ def paid_cents(reader: Reader, invoice_id: str) -> int:
     succeeded = eq("payment_status", ChargeStatus.SUCCEEDED)
     alone = reader.tx.total(Payment, "amount_cents", eq("invoice_id", invoice_id), succeeded)
     return alone + reader.tx.total(RequestedInvoice, "paid_cents", eq("invoice_id", invoice_id))
+
+
+def paid_and_kept_cents(reader: Reader, invoice_id: str) -> int:
+    """Cents paid of an invoice, without payments that came after it was voided and so are given back as such."""
+    succeeded = eq("payment_status", ChargeStatus.SUCCEEDED)
+    own = reader.tx.find(Payment, eq("invoice_id", invoice_id), succeeded)
+    kept = sum(payment.amount_cents for payment in own if payment.status not in GIVEN_BACK)
+    for part in reader.tx.find(RequestedInvoice, eq("invoice_id", invoice_id)):
+        payments = reader.tx.find(Payment, eq("payment_request_id", part.payment_request_id), succeeded)
+        if not any(payment.status in (*GIVEN_BACK, *SURPLUS_BACK) for payment in payments):
+            kept += part.paid_cents
+    return kept
 
 
 def payment_of_receipt(reader: Reader, receipt: PaymentReceipt) -> Payment:

@@ -152,8 +152,8 @@ BILLED_AHEAD = (_S.FINALIZED, _S.FAILED, _S.PENDING)
 CLOSING_PERIODS = (_S.FINALIZED, _S.VOIDED, _S.CLOSED)
 # Its usage counts toward the lifetime usage of a subscription.
 COUNTED_IN_LIFETIME_USAGE = (_S.FINALIZED, _S.DRAFT, _S.FAILED, _S.PENDING)
-# It can be credited.
-CREDITABLE = (_S.DRAFT, _S.FINALIZED, _S.VOIDED)
+# It can be credited. A void gives back what was received, so nothing is left of a voided one.
+CREDITABLE = (_S.DRAFT, _S.FINALIZED)
 # Payments can be recorded for it.
 PAYABLE = (_S.FINALIZED, _S.OPEN)
 # Not collectable: not due yet, or no longer.

@@ -64,6 +64,8 @@ class Credit:
     subscription_id: str | None = None
     # Whether it continues a coupon's use by the progressive billing invoices that this invoice credits: it is one use.
     continues: bool = False
+    # The part of a credit note that went back to it when the invoice was voided.
+    returned_cents: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

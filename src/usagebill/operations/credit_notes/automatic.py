@@ -127,12 +127,22 @@ def on_void(work: Work, invoice: Invoice, *, credit_cents: int, refund_cents: in
     if requested.total > 0:
         shares = proportional_items(balance.creditable_cents_by_fee(), requested.total, whole)
         items = [(fee, shares[fee.id]) for fee in balance.fees if fee.id in shares]
-        notes.append(make(work, balance, items, requested, reason=reason, description=text, checked=True))
+        notes.append(make(work, balance, items, requested, reason=reason, description=text, checked=True, of_void=True))
         balance = balance_of(work, invoice)
     remainder = Parts(credit=balance.remainder.total_cents)
     if round_cents(balance.creditable()) > 0 and remainder.total > 0:
         creditable = balance.creditable_items()
         notes.append(
-            make(work, balance, creditable, remainder, reason=reason, description=text, checked=True, void=True)
+            make(
+                work,
+                balance,
+                creditable,
+                remainder,
+                reason=reason,
+                description=text,
+                checked=True,
+                of_void=True,
+                void=True,
+            )
         )
     return notes

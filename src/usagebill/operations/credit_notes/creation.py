@@ -18,8 +18,8 @@ from usagebill.core.credit_notes import (
     Parts,
     fitted_to,
     note_number,
-    voided,
     with_amounts,
+    withdrawn,
 )
 from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
@@ -135,13 +135,14 @@ def make(
     metadata: Metadata | None = None,
     automatic: bool = False,
     checked: bool = False,
+    of_void: bool = False,
     void: bool = False,
 ) -> CreditNote:
     """Store a note over `items` and send its messages; a note on a draft is a draft itself, and announced later.
 
     Without `parts` the whole amount is credit. `checked` parts are kept as they are, as far as other notes leave enough
-    of the invoice; a `void` note never has a balance. Raises `Invalid` for parts that do not fit the items or the
-    invoice.
+    of the invoice. `of_void` marks a note made by the void of its invoice; a `void` note never has a balance. Raises
+    `Invalid` for parts that do not fit the items or the invoice.
     """
     invoice = balance.invoice
     note_id = work.new_id()
@@ -175,12 +176,13 @@ def make(
         self_billed=invoice.self_billed,
         purchase_order_number=invoice.purchase_order_number,
         automatic=automatic,
+        of_void=of_void,
         created_at=work.now,
         updated_at=work.now,
     )
     note = with_amounts(note, request, result)
     if void:
-        note = voided(note, work.now)
+        note = withdrawn(note, note.balance_amount_cents, work.now)
     if note.status == CreditNoteStatus.FINALIZED:
         note = replace(
             note,

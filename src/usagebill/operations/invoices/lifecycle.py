@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from usagebill.core import limits
+from usagebill.core.credit_notes import Parts
 from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.core.invoices import changes
 from usagebill.core.invoices.life_cycle import ISSUED, InvoiceStatus
@@ -14,14 +15,14 @@ from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tasks import MarkOverdue
 from usagebill.core.tax_providers import TaxSubject
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
-from usagebill.operations import applied_coupons, synced_documents
-from usagebill.operations.credit_notes.automatic import check_void_amounts, on_void
+from usagebill.operations import synced_documents
+from usagebill.operations.credit_notes.automatic import check_void_amounts
 from usagebill.operations.disputes import lose
 from usagebill.operations.invoices import generation_failures
 from usagebill.operations.invoices.awaiting_taxes import wait_again
+from usagebill.operations.invoices.undoing import undo
 from usagebill.operations.payment_status import cancel_charges, end_pages, set_payment_status
 from usagebill.operations.tax_connections import ask_about
-from usagebill.operations.wallet_ledger import return_prepaid, want_refresh
 from usagebill.queries.invoices import visible_invoice
 from usagebill.views.invoices import invoice_webhook_view
 from usagebill.work import Reader, Work
@@ -115,11 +116,10 @@ def retry(work: Work, invoice_id: str) -> Invoice:
 
 
 def void(work: Work, invoice_id: str, request: InvoiceVoid) -> Invoice:
-    """Void an issued invoice; it keeps its number. The coupons it used are available again.
+    """Void an issued invoice; it keeps its number. Everything that paid it goes back (`core.invoices.undoing`).
 
-    Without a credit note it must not be paid, and wallets get their payments back. With one, the requested parts are
-    given back, and the remainder goes to a second credit note that is voided at once. Raises `NotFound`, `Invalid` and
-    `NotAllowed`.
+    Money goes back only with `generate_credit_note`: as the requested credit and refund. What these leave of the
+    invoice goes to a second credit note that is voided at once. Raises `NotFound`, `Invalid` and `NotAllowed`.
     """
     invoice = visible_invoice(work, invoice_id)
     generate = bool(value_or(request.generate_credit_note, False))
@@ -134,13 +134,7 @@ def void(work: Work, invoice_id: str, request: InvoiceVoid) -> Invoice:
     end_pages(work, "invoice_id", voided.id)
     cancel_charges(work, voided.id)
     work.cancel(MarkOverdue(customer_id=voided.customer_id, invoice_id=voided.id))
-    applied_coupons.give_back(work, voided)
-    want_refresh(work, voided.customer_id)
-    if not generate:
-        # With a credit note, prepaid amounts are given back as credit too.
-        return_prepaid(work, voided)
-    else:
-        on_void(work, voided, credit_cents=credit, refund_cents=refund)
+    voided = undo(work, voided, given=Parts(credit=credit, refund=refund) if generate else None)
     if voided.tax_connection_id is not None:
         ask_about(work, TaxSubject.VOID, voided.id)
     synced_documents.invoice_changed(work, voided)

@@ -21,6 +21,7 @@ from usagebill.core.invoices.regeneration import copied_line, relinked
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.invoices import adjustments
 from usagebill.operations.invoices.adjustments import AdjustedFeeInput
+from usagebill.operations.invoices.carrying_over import carry_over, move_purchase, open_purchase
 from usagebill.operations.invoices.record import record
 from usagebill.operations.invoices.subscription import compute
 from usagebill.queries.billing_periods import billing_context
@@ -29,7 +30,7 @@ from usagebill.queries.invoices import occasion_of, visible_invoice
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.adjustments import empty_fee, repricing
 from usagebill.rating.invoice import settled_bill
-from usagebill.storage.conditions import asc, eq, ne
+from usagebill.storage.conditions import asc, desc, eq, ne
 from usagebill.work import Reader, Work
 
 __all__ = ["RegeneratedFeeInput", "RegenerationInput", "adjust_fee", "estimate_adjusted_fee", "regenerate", "reset_fee"]
@@ -96,8 +97,9 @@ class RegenerationInput:
 def regenerate(work: Work, invoice_id: str, request: RegenerationInput) -> Invoice:
     """Regenerate a voided invoice with these lines: with a new number, and today's coupons, taxes and credits.
 
-    Its dates are computed from the creation of the voided one. Raises `NotFound`, `Invalid`, and `Forbidden` for one
-    that is not voided, or whose lines are billed by an invoice regenerated already.
+    Credit notes that were made on the voided one are made anew over the lines that are kept. Its dates are computed
+    from the creation of the voided one. Raises `NotFound`, `Invalid`, and `Forbidden` for one that is not voided, whose
+    lines are billed by an invoice regenerated already, or that bought credits which have been paid.
     """
     voided = visible_invoice(work, invoice_id)
     again = work.tx.first(Invoice, eq("voided_invoice_id", voided.id), ne("status", InvoiceStatus.VOIDED))
@@ -106,7 +108,23 @@ def regenerate(work: Work, invoice_id: str, request: RegenerationInput) -> Invoi
     ids = [fee.id for fee in request.fees or () if fee.id]
     if len(set(ids)) < len(ids):
         raise Invalid(fees="duplicated_values")
-    return record(work, _regenerated_bill(work, voided, request))
+    last = _last_voided(work, voided)
+    purchase = open_purchase(work, last)
+    invoice = record(work, _regenerated_bill(work, voided, request))
+    if purchase is not None:
+        move_purchase(work, purchase, invoice)
+    return carry_over(work, last, invoice)
+
+
+def _last_voided(reader: Reader, voided: Invoice) -> Invoice:
+    """The last invoice that stood in this one's place, itself voided."""
+    later = reader.tx.first(
+        Invoice,
+        eq("voided_invoice_id", voided.id),
+        eq("status", InvoiceStatus.VOIDED),
+        order=[desc("created_at"), desc("id")],
+    )
+    return voided if later is None else _last_voided(reader, later)
 
 
 def _regenerated_bill(reader: Reader, voided: Invoice, request: RegenerationInput) -> Bill:

@@ -6,28 +6,28 @@ from dataclasses import replace
 from functools import partial
 
 from usagebill.core.contracts import Contract
-from usagebill.core.credit_notes import CreditNote, restored
 from usagebill.core.days import local_date
 from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoicingReason
 from usagebill.core.invoices.life_cycle import transition as invoice_transition
-from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
+from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.payment_tasks import ExpireActivation, SettleActivation
 from usagebill.core.periods import day_start
 from usagebill.core.periods.schedule import billing_days
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscription_changes import activated, activation_canceled
 from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus
-from usagebill.operations import applied_coupons, credit_notes
+from usagebill.operations import credit_notes
 from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.subscription import bill
+from usagebill.operations.invoices.undoing import release
 from usagebill.operations.payment_status import cancel_charges, end_pages
 from usagebill.operations.subscriptions.change import end_for
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start
-from usagebill.operations.wallet_ledger import return_prepaid, want_refresh
+from usagebill.operations.wallet_ledger import want_refresh
 from usagebill.queries.contracts import contract_of, refreshed
 from usagebill.queries.invoices import find_invoice
 from usagebill.rating.invoice import Entry
@@ -148,11 +148,5 @@ def _cancel(work: Work, subscription: Subscription, invoice: Invoice, event: Eve
     closed = replace(invoice, status=invoice_transition(invoice.status, InvoiceEvent.CLOSE), updated_at=work.now)
     work.tx.replace(closed)
     end_pages(work, "invoice_id", closed.id)
-    applied_coupons.give_back(work, closed)
-    return_prepaid(work, closed)
-    for credit in closed.credits:
-        note = work.tx.get(CreditNote, credit.source_id or "") if credit.item_type == CreditType.CREDIT_NOTE else None
-        if note is not None:
-            work.tx.replace(restored(note, credit.amount_cents, work.now))
-    want_refresh(work, closed.customer_id)
+    release(work, closed)
     work.emit("subscription.canceled", partial(subscription_webhook_view, work, canceled), canceled.id)

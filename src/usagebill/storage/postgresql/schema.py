@@ -22,7 +22,7 @@ from usagebill.storage.postgresql.queries import order_terms
 from usagebill.storage.postgresql.rows import folded, folded_name, rows_of
 from usagebill.storage.postgresql.searches import make_text_indexes
 from usagebill.storage.record_sql import can_be_deleted, is_nullable, quoted
-from usagebill.storage.sqlite.filter_links import add_filter_links
+from usagebill.storage.sqlite.row_steps import ROW_STEPS
 from usagebill.storage.sqlite.schema import VERSION as RECORDS
 from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile, default_of
 from usagebill.storage.tables import TABLES, Table, table_of
@@ -41,7 +41,7 @@ __all__ = [
 
 VERSION = 9
 # Version of the records -> the migration of rows for older databases, once their tables have all columns.
-STEPS: dict[int, Callable[[Connection], None]] = {47: add_filter_links}
+STEPS: dict[int, Callable[[Connection], None]] = {**ROW_STEPS}
 
 _TEXT = 'text COLLATE "C"'
 _TYPES = {int: "bigint", str: _TEXT, bytes: "bytea", Decimal: "numeric"}

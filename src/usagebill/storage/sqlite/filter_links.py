@@ -8,16 +8,16 @@ from usagebill.core.cascades import linked_filters
 from usagebill.core.plans import Charge
 from usagebill.storage.sqlite.rows import codec_of
 
-__all__ = ["add_filter_links"]
+__all__ = ["Connection", "add_filter_links"]
 
 
-class _Connection(Protocol):
+class Connection(Protocol):
     """A connection of either engine."""
 
     def execute(self, sql: str, parameters: tuple[Any, ...] = ..., /) -> Any: ...
 
 
-def add_filter_links(connection: _Connection) -> None:
+def add_filter_links(connection: Connection) -> None:
     """Link each filter of an override to the plan's filter with the same values; of several, in their order."""
     column = next(column for column in codec_of(Charge).columns if column.name == "filters")
     decode, encode = column.decode, column.encode

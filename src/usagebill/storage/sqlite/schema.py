@@ -26,8 +26,8 @@ from usagebill.storage.sqlite.events.filter_values import FILTER_VALUE_TABLES, F
 from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.sqlite.events.ranges import mark_all
 from usagebill.storage.sqlite.events.states import STATE_TABLES, STATE_TRIGGERS
-from usagebill.storage.sqlite.filter_links import add_filter_links
 from usagebill.storage.sqlite.items import add_items_sql, item_definitions
+from usagebill.storage.sqlite.row_steps import ROW_STEPS
 from usagebill.storage.sqlite.rows import codec_of
 from usagebill.storage.sqlite.text_index import add_texts_sql, hidden_index_sql, text_definitions
 from usagebill.storage.tables import TABLES, Table, table_of
@@ -48,7 +48,7 @@ __all__ = [
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 50
+VERSION = 51
 # Before this version decimals were stored in another form.
 _OLDEST_READ = 2
 
@@ -170,7 +170,7 @@ _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     43: _weigh_and_price,
     44: _count_values,
     46: add_missing_sets,
-    47: add_filter_links,
+    **ROW_STEPS,
 }
 # version -> the migration of rows, for files older than that version, once their tables have all columns.
 STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
