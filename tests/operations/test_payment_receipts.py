@@ -248,7 +248,7 @@ def test_a_receipt_is_sent_again_when_asked_for(box: Scenario) -> None:
 def test_the_receipt_of_an_invoice_that_was_voided_goes_out_alone(box: Scenario) -> None:
     invoice = one_off(box)
     pay(box, invoice, 100)
-    box.post(f"/invoices/{invoice['svc_id']}/void")
+    box.post(f"/invoices/{invoice['svc_id']}/void", generate_credit_note=True, refund_amount=100)
     (receipt,) = receipts(box)
     box.post(f"/payment_receipts/{receipt['svc_id']}/resend_email")
     assert names(box.emails[-1]) == [f"receipt-{receipt['number']}.pdf"]

@@ -553,7 +553,7 @@ def test_a_refund_takes_credits_at_the_rate_of_the_wallet(box: Scenario, rate: s
     assert message_counts == (sent[0], sent[1] + 1)
 
 
-def test_credits_that_were_paid_for_stay_if_their_invoice_is_voided(box: Scenario) -> None:
+def test_credits_that_were_paid_for_stay_and_their_invoice_is_not_voided(box: Scenario) -> None:
     wallet_id = funded(box)
     purchase, invoice_id = paid_top_up(box, wallet_id)
     status, body = box.send("POST", f"/invoices/{invoice_id}/void")
@@ -562,7 +562,8 @@ def test_credits_that_were_paid_for_stay_if_their_invoice_is_voided(box: Scenari
     assert refused(box.send("POST", f"/invoices/{invoice_id}/void", too_much)) == {
         "credit_refund_amount": ["total_amount_exceeds_invoice_amount"]
     }
-    box.post(f"/invoices/{invoice_id}/void", generate_credit_note=True)
+    refusal = box.post(f"/invoices/{invoice_id}/void", status=405, generate_credit_note=True)
+    assert "10.00 EUR came in and must go back; a credit note refunds them first" in refusal["message"]
     assert (shown(box, purchase)["status"], balance(box, wallet_id)) == ("settled", (1000, "10.0", "0.0"))
     assert box.get("/credit_notes")["credit_notes"] == []
     assert box.billing.audit().findings == ()
