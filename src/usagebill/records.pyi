@@ -199,7 +199,9 @@ class Coupon(_Coupon):
 class CreditNote(_CreditNote):
     """The total is credit + refund + offset; the balance is the unused part of the credit.
 
-    Amounts are whole cents of `currency`, taxes included and coupons taken off."""
+    `voided_amount_cents` is the part of the credit that a person voided, `withdrawn_amount_cents` the part that was
+    withdrawn when the note's own invoice was voided, for lines that nobody had paid. `of_void` says that the note was
+    made by such a void. Amounts are whole cents of `currency`, taxes included and coupons taken off."""
 
     @property
     def billing_entity_code(self) -> str | None: ...

@@ -50,7 +50,9 @@ def closing(usage: int, deducted: int, *, status: str = "finalized", source_id: 
     return InvoiceOfPeriod(invoice=invoice(id="I", number="I", status=status, credits=(line,)), fees=fees)
 
 
-SURPLUS = note("surplus", 400, automatic=True, items=(item("fee P1", "400"),))
+SURPLUS = note(
+    "surplus", 400, automatic=True, items=(item("fee P1", "400"),), sub_total_excluding_taxes_amount_cents=400
+)
 BY_HAND = note("by hand", 400, items=(item("fee P1", "400"),), sub_total_excluding_taxes_amount_cents=400)
 ALL_BY_HAND = replace(BY_HAND, items=(item("fee P1", "1000"),), sub_total_excluding_taxes_amount_cents=1000)
 

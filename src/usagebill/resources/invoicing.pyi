@@ -455,11 +455,10 @@ class Invoices(Resource):
         refund_amount: int | None = ...,
         credit_amount: int | None = ...,
     ) -> Invoice:
-        """Void an issued invoice; it keeps its number. The coupons it used are available again.
+        """Void an issued invoice; it keeps its number. Everything that paid it goes back (`core.invoices.undoing`).
 
-        Without a credit note it must not be paid, and wallets get their payments back. With one, the requested parts are
-        given back, and the remainder goes to a second credit note that is voided at once. Raises `NotFound`, `Invalid` and
-        `NotAllowed`.
+        Money goes back only with `generate_credit_note`: as the requested credit and refund. What these leave of the
+        invoice goes to a second credit note that is voided at once. Raises `NotFound`, `Invalid` and `NotAllowed`.
 
         invoice_id: The invoice, by id.
         generate_credit_note: Whether to create a credit note for the amount paid. Default: false.
@@ -573,8 +572,9 @@ class Invoices(Resource):
     ) -> Invoice:
         """Regenerate a voided invoice with these lines: with a new number, and today's coupons, taxes and credits.
 
-        Its dates are computed from the creation of the voided one. Raises `NotFound`, `Invalid`, and `Forbidden` for one
-        that is not voided, or whose lines are billed by an invoice regenerated already.
+        Credit notes that were made on the voided one are made anew over the lines that are kept. Its dates are computed
+        from the creation of the voided one. Raises `NotFound`, `Invalid`, and `Forbidden` for one that is not voided, whose
+        lines are billed by an invoice regenerated already, or that bought credits which have been paid.
 
         invoice_id: The invoice, by id.
         fees: The lines of the invoice.
