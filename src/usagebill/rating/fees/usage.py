@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from usagebill.core.copies import replace
 from usagebill.core.counted_usage import counted_usage
 from usagebill.core.fees import Fee
@@ -17,6 +19,9 @@ from usagebill.storage.event_queries import Arrival
 from usagebill.work import Reader
 
 __all__ = ["period_usage", "usage_to_bill", "with_counted_usage"]
+
+# Before any event was received.
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def period_usage(reader: Reader, context: BillingContext) -> list[Fee]:
@@ -34,7 +39,10 @@ def with_counted_usage(reader: Reader, period: BillingPeriod, definition: PlanDe
     """The period with what is counted for it now."""
     if period.charges_from_datetime is None:
         return period
-    return replace(period, counted=counted_usage(definition.charges, definition.metrics, reader.now))
+    # An invoice may be billed ahead of time, and an event may come at the very instant of the count: what is not stored
+    # yet is not known.
+    known_at = min(reader.now, reader.tx.events.last_received() or _BEGINNING)
+    return replace(period, counted=counted_usage(definition.charges, definition.metrics, known_at))
 
 
 def usage_to_bill(reader: Reader, context: BillingContext) -> usage.UsageToBill | None:
