@@ -202,3 +202,18 @@ def test_commands_refuse_and_confirm(tmp_path: Path) -> None:
         assert (status, answer["problem"]) == (1, code)
         assert command_answer("clock", "--confirm", "--db", str(file))[1]["problem"] is None
         assert command_answer("run-due", "--db", str(file)) == (0, {"done": 0, "failed": []})
+
+
+@pytest.mark.slow
+def test_the_command_says_that_a_file_was_billed_ahead_of_the_clock(tmp_path: Path) -> None:
+    path = tmp_path / "billing.db"
+    with Billing(path, deliver=False) as billing:
+        billing.customers.upsert(external_id="acme", currency="EUR")
+        plan = {"name": "P", "code": "p", "interval": "monthly", "amount_cents": 100, "amount_currency": "EUR"}
+        billing.plans.create(**plan, pay_in_advance=False)
+        billing.subscriptions.create(external_customer_id="acme", plan_code="p", external_id="sub")
+        assert command_answer("clock", "--db", str(path))[1]["billed_ahead"] is None
+        later = datetime.now(UTC) + timedelta(days=40)
+        billing.run_due(now=later)
+    ahead = command_answer("clock", "--db", str(path))[1]["billed_ahead"]
+    assert datetime.now(UTC) < datetime.fromisoformat(ahead) <= later

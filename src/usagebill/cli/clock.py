@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 
 import click
 
 from usagebill.cli.options import as_json, database, opened, print_json, settings_options
+from usagebill.core.invoices.records import BillingPeriod
 from usagebill.logs import configure
 from usagebill.settings import Settings
+from usagebill.storage.conditions import desc, more
 from usagebill.views.formats import instant_text
+from usagebill.work import Reader
 
 __all__ = ["clock"]
 
@@ -26,6 +30,8 @@ __all__ = ["clock"]
 def clock(confirm: bool, path: str, settings: Settings, json_output: bool) -> None:
     """Compare this machine's clock with the newest instant in the database.
 
+    It also says if the database was billed ahead of the clock.
+
     If it is more than five minutes behind, or more than --clock-ahead-days ahead, nothing is written until it is
     accepted, and this command exits with 1.
     """
@@ -36,13 +42,26 @@ def clock(confirm: bool, path: str, settings: Settings, json_output: bool) -> No
             watch.confirm()
         problem = watch.problem()
         newest = watch.newest()
+        ahead = billing.reading(_billed_ahead)
         shown = {
             "clock": instant_text(billing.clock.now()),
             "newest": None if newest is None else instant_text(newest),
             "problem": None if problem is None else problem.code,
+            "billed_ahead": None if ahead is None else instant_text(ahead),
         }
     if json_output:
         print_json(shown)
     else:
         click.echo(str(problem) if problem else f"the clock is right: {shown['clock']}")
+        if ahead is not None:
+            click.echo(
+                f"the database is ahead of it: billed until {shown['billed_ahead']}; events of periods that are billed"
+                " are listed by `usagebill events unbilled` (period_already_billed)"
+            )
     sys.exit(1 if problem else 0)
+
+
+def _billed_ahead(reader: Reader) -> datetime | None:
+    """The latest instant as of which the organization was billed ahead of the clock; None if it was not."""
+    last = reader.tx.first(BillingPeriod, more("created_at", reader.now), order=[desc("created_at")])
+    return None if last is None else last.created_at
