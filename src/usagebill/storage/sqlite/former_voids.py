@@ -12,7 +12,7 @@ def mark_notes_of_voids(connection: Connection) -> None:
     were voided at once.
     """
     of_void = "description = 'Credit note created due to voided invoice ' || invoice_id"
-    connection.execute(f"UPDATE credit_notes SET of_void = TRUE WHERE {of_void}")
+    connection.execute(f"UPDATE credit_notes SET of_void = 1 WHERE {of_void}")
     connection.execute(
         "UPDATE credit_notes SET withdrawn_amount_cents = credit_amount_cents"
         f" WHERE {of_void} AND credit_status = 'voided' AND voided_at = created_at"
