@@ -209,7 +209,13 @@ def test_the_command_says_that_a_file_was_billed_ahead_of_the_clock(tmp_path: Pa
     path = tmp_path / "billing.db"
     with Billing(path, deliver=False) as billing:
         billing.customers.upsert(external_id="acme", currency="EUR")
-        plan = {"name": "P", "code": "p", "interval": "monthly", "amount_cents": 100, "amount_currency": "EUR"}
+        plan: dict[str, Any] = {
+            "name": "P",
+            "code": "p",
+            "interval": "monthly",
+            "amount_cents": 100,
+            "amount_currency": "EUR",
+        }
         billing.plans.create(**plan, pay_in_advance=False)
         billing.subscriptions.create(external_customer_id="acme", plan_code="p", external_id="sub")
         assert command_answer("clock", "--db", str(path))[1]["billed_ahead"] is None
