@@ -369,6 +369,7 @@ TABLES_OF_VERSIONS = {
     48: "092d6180bf1d0b2d",
     49: "9fecabdbb8b36b52",
     50: "ab448375161536fc",
+    51: "aa42abe80bf3b34d",
 }
 
 
