@@ -17,7 +17,6 @@ from usagebill.core.fixed_charges import (
     days_paid_and_left,
     fixed_charge_is_due,
     next_period_start,
-    units_at_start,
     units_effective_at,
     units_in,
 )
@@ -118,7 +117,7 @@ def test_no_events_no_units() -> None:
 
 def test_a_late_start_is_prorated_over_the_whole_period() -> None:
     start = "2024-02-04T00:00:00"
-    events = [decided(Decimal(10), units_at_start(instant(start)), instant(start))]
+    events = [decided(Decimal(10), instant(start), instant(start))]
     usage = units_in(events, month(2024, 2, start), UTC, prorated=True)
     assert usage.units == Decimal("8.965517")  # 10 x 26/29
     assert round_cents(multiply(usage.units, Decimal(20_000))) == share(10 * 20_000, 26, 29)
@@ -259,28 +258,28 @@ def test_the_next_period_starts_where_the_window_of_the_fixed_charge_ends() -> N
 
 
 @pytest.mark.parametrize(
-    ("pay_in_advance", "ended", "starting", "billed_before", "due"),
+    ("pay_in_advance", "ended", "closes", "billed_before", "due"),
     [
-        (False, False, False, False, True),
-        (False, False, True, False, False),
-        (False, True, False, False, True),
-        (True, False, True, False, True),
-        (True, False, False, True, False),
-        (True, True, False, False, False),
+        (False, False, True, False, True),
+        (False, False, False, False, False),
+        (False, True, True, False, True),
+        (True, False, False, False, True),
+        (True, False, True, True, False),
+        (True, True, True, False, False),
     ],
 )
 def test_which_fixed_charges_a_record_bills(
-    pay_in_advance: bool, ended: bool, starting: bool, billed_before: bool, due: bool
+    pay_in_advance: bool, ended: bool, closes: bool, billed_before: bool, due: bool
 ) -> None:
     assert (
-        fixed_charge_is_due(pay_in_advance=pay_in_advance, ended=ended, starting=starting, billed_before=billed_before)
+        fixed_charge_is_due(pay_in_advance=pay_in_advance, ended=ended, closes=closes, billed_before=billed_before)
         is due
     )
 
 
 def test_a_draft_made_before_the_end_keeps_its_fixed_charges_in_advance() -> None:
     assert fixed_charge_is_due(
-        pay_in_advance=True, ended=True, starting=False, billed_before=False, ended_after_invoice=True
+        pay_in_advance=True, ended=True, closes=True, billed_before=False, ended_after_invoice=True
     )
 
 

@@ -155,23 +155,17 @@ def test_what_a_subscription_owes_when_it_starts(
 
 
 @pytest.mark.parametrize(
-    ("pay_in_advance", "billed_since", "billed_at_start", "trigger"),
+    ("pay_in_advance", "is_billed", "trigger"),
     [
-        (True, False, False, Trigger.TRIAL_END),
-        # A run of that day has billed the whole period.
-        (True, True, False, None),
-        # The trial was shortened, or given after the start was billed.
-        (True, False, True, None),
-        (True, True, True, None),
+        (True, False, Trigger.TRIAL_END),
+        # The start or a run has billed the period in which it ends.
+        (True, True, None),
         # The next run bills what is due in arrears.
-        (False, False, False, None),
+        (False, False, None),
     ],
 )
-def test_whether_the_end_of_a_trial_is_billed(
-    pay_in_advance: bool, billed_since: bool, billed_at_start: bool, trigger: Trigger | None
-) -> None:
-    made = at_trial_end(pay_in_advance=pay_in_advance, billed_since=billed_since, billed_at_start=billed_at_start)
-    assert made is trigger
+def test_whether_the_end_of_a_trial_is_billed(pay_in_advance: bool, is_billed: bool, trigger: Trigger | None) -> None:
+    assert at_trial_end(pay_in_advance=pay_in_advance, is_billed=is_billed) is trigger
 
 
 @pytest.mark.parametrize(

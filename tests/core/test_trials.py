@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from zoneinfo import ZoneInfo
 
 import pytest
 from tests.core.builders import fee
 
-from usagebill.core.invoices.life_cycle import InvoicingReason
-from usagebill.core.invoices.records import BillingPeriod
-from usagebill.core.trials import billed_at_start, billed_through_trial, in_trial, trial_end, trial_start
+from usagebill.core.trials import in_trial, is_billed_after, trial_end, trial_start
 
 START = datetime(2024, 3, 5, 12, 12, tzinfo=UTC)
 
@@ -49,46 +47,18 @@ def test_a_trial_lasts_from_its_start_until_right_before_its_end() -> None:
     assert not in_trial(START, ten, START + timedelta(days=1), end)
 
 
-PARIS = ZoneInfo("Europe/Paris")
-
-
-def billed(timestamp: datetime, *, invoice_id: str) -> BillingPeriod:
-    return BillingPeriod(
-        id="period",
-        organization_id="organization",
-        invoice_id=invoice_id,
-        subscription_id="subscription",
-        external_subscription_id="sub",
-        plan_id="plan",
-        timestamp=timestamp,
-        timezone="Europe/Paris",
-        invoicing_reason=InvoicingReason.PERIODIC,
-        created_at=timestamp,
-    )
-
-
 @pytest.mark.parametrize(
-    ("last_run_on", "is_billed"),
-    [(None, False), (date(2024, 3, 14), False), (date(2024, 3, 15), True), (date(2024, 3, 16), True)],
-)
-def test_a_run_on_the_day_of_the_end_or_later_has_billed_the_day(last_run_on: date | None, is_billed: bool) -> None:
-    # In Paris it is the 15th already.
-    assert billed_through_trial(last_run_on, datetime(2024, 3, 14, 23, tzinfo=UTC), PARIS) is is_billed
-
-
-@pytest.mark.parametrize(
-    ("billed_at", "invoice_id", "is_billed"),
+    ("ends_at", "is_billed"),
     [
-        (START, "invoice", True),
-        (START + timedelta(hours=10), "invoice", True),
-        (START + timedelta(hours=11), "invoice", False),  # the next day, in Paris
-        (START, "another", False),  # an invoice without a subscription fee
+        ("2024-02-29T23:59:59.999999", False),  # noticed after the run that has billed March
+        ("2024-03-01T00:00:00", True),
+        ("2024-03-31T23:59:59.999999", True),
+        ("2024-04-01T00:00:00", False),
     ],
 )
-def test_the_start_is_billed_by_an_invoice_of_its_day_with_a_subscription_fee(
-    billed_at: datetime, invoice_id: str, is_billed: bool
-) -> None:
-    periods = [billed(billed_at, invoice_id=invoice_id)]
-    fees = [fee(100, fee_type="subscription", invoice_id="invoice")]
-    assert billed_at_start(START, PARIS, periods=periods, subscription_fees=fees) is is_billed
-    assert not billed_at_start(START, PARIS, periods=periods, subscription_fees=[])
+def test_the_period_in_which_a_trial_ends_is_billed_by_a_fee_that_covers_the_end(ends_at: str, is_billed: bool) -> None:
+    first, last = datetime(2024, 3, 1, tzinfo=UTC), datetime(2024, 3, 31, 23, 59, 59, 999999, tzinfo=UTC)
+    march = replace(fee(100, fee_type="subscription"), from_datetime=first, to_datetime=last)
+    at = datetime.fromisoformat(ends_at).replace(tzinfo=UTC)
+    assert is_billed_after(at, [march]) is is_billed
+    assert not is_billed_after(at, [])

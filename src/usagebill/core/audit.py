@@ -430,7 +430,6 @@ class BilledWindow:
     end: datetime
     number: str
     stands: bool = True
-    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -458,7 +457,7 @@ def audited_windows(
     number = ""
     standing: BilledWindow | None = None
     for window in sorted(windows, key=lambda window: (window.start, window.end)):
-        if window.start > window.end or (window.start == window.end and not window.ends):
+        if window.start > window.end:
             continue
         if standing is not None and window.stands and window.start <= standing.end - slack:
             detail = f"{kind} of invoices {standing.number} and {window.number}"

@@ -25,12 +25,10 @@ __all__ = [
     "fixed_charge_is_due",
     "next_period_start",
     "terms_in",
-    "units_at_start",
     "units_effective_at",
     "units_in",
 ]
 
-_SECOND = timedelta(seconds=1)
 _INSTANT = timedelta(microseconds=1)
 
 
@@ -48,11 +46,6 @@ class UnitEvent(Protocol):
     def effective_at(self) -> datetime: ...
     @property
     def created_at(self) -> datetime: ...
-
-
-def units_at_start(started_at: datetime) -> datetime:
-    """The instant from which the plan's units count for a subscription that starts."""
-    return started_at + _SECOND
 
 
 def next_period_start(cycle: Cycle, now: datetime) -> datetime:
@@ -118,7 +111,7 @@ def _considered(events: Sequence[UnitEvent], window: Window) -> list[UnitEvent]:
     """The events that take effect in the window, and the last decision before it, in order of decision."""
     ordered = sorted(events, key=lambda event: (event.created_at, event.id))
     before = [event for event in ordered if event.effective_at < window.start][-1:]
-    inside = [event for event in ordered if window.start <= event.effective_at < window.end]
+    inside = [event for event in ordered if window.start <= event.effective_at <= window.end]
     return sorted(before + inside, key=lambda event: (event.created_at, event.id))
 
 
@@ -140,11 +133,11 @@ def days_paid_and_left(billed_at: datetime, billed_until: datetime, window: Wind
 
 
 def fixed_charge_is_due(
-    *, pay_in_advance: bool, ended: bool, starting: bool, billed_before: bool, ended_after_invoice: bool = False
+    *, pay_in_advance: bool, ended: bool, closes: bool, billed_before: bool, ended_after_invoice: bool = False
 ) -> bool:
     """Whether a record bills a fixed charge: in arrears from the first closed period on; in advance while the
-    subscription is active, once per window. `starting`: the subscription's first record, created at its start.
+    subscription is active, once per window. `closes`: the record bills the fixed charges of its closed window.
     """
     if pay_in_advance:
         return not billed_before and (not ended or ended_after_invoice)
-    return not starting
+    return closes

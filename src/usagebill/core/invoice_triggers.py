@@ -120,13 +120,11 @@ def at_start(*, pay_in_advance: bool, in_trial: bool, fixed_in_advance: bool) ->
     return Trigger.ADDED_UNITS if fixed_in_advance else None
 
 
-def at_trial_end(*, pay_in_advance: bool, billed_since: bool, billed_at_start: bool) -> Trigger | None:
-    """The trigger at the end of a trial: the rest of the period is billed in advance, unless an invoice already billed
-    it.
-
-    `billed_since`: by a run of that day or later; `billed_at_start`: by the invoice of the start.
+def at_trial_end(*, pay_in_advance: bool, is_billed: bool) -> Trigger | None:
+    """The trigger at the end of a trial: the rest of the period in which it ended is billed in advance, unless
+    `is_billed`: the start or a run has done so.
     """
-    return Trigger.TRIAL_END if pay_in_advance and not billed_since and not billed_at_start else None
+    return Trigger.TRIAL_END if pay_in_advance and not is_billed else None
 
 
 def at_end(option: TerminationInvoice | str) -> Trigger | None:

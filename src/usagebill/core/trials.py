@@ -7,15 +7,13 @@ changed to another plan, has no new trial.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from usagebill.core.days import local_date
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.numbers import multiply
 
-__all__ = ["billed_at_start", "billed_through_trial", "in_trial", "trial_end", "trial_start"]
+__all__ = ["in_trial", "is_billed_after", "trial_end", "trial_start"]
 
 _MICROSECONDS_A_DAY = Decimal(86_400_000_000)
 _LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
@@ -44,21 +42,14 @@ def in_trial(start: datetime, trial_period: Decimal | None, now: datetime, trial
     return trial_ended_at is None and end is not None and start <= now < end
 
 
-def billed_through_trial(last_run_on: date | None, ends_at: datetime, tz: tzinfo) -> bool:
-    """Whether the last run that billed the subscription was on the day of the trial's end or later, so that it also
-    billed that day. The end is processed within an hour, which may be on the next day.
+def is_billed_after(ends_at: datetime, subscription_fees: Iterable[Fee]) -> bool:
+    """Whether one of the subscription's fees bills the period in which its trial ends.
 
-    `last_run_on` is the local date of that run; `tz` is the customer's time zone.
+    The end is noticed within an hour. A run in between may bill the next period, but not the last day of this one.
     """
-    return last_run_on is not None and last_run_on >= local_date(ends_at, tz)
-
-
-def billed_at_start(
-    started_at: datetime, tz: tzinfo, *, periods: Iterable[BillingPeriod], subscription_fees: Iterable[Fee]
-) -> bool:
-    """Whether an invoice from the day of the start has a subscription fee; `periods` and `subscription_fees` are all
-    those of the subscription.
-    """
-    invoice_ids = {fee.invoice_id for fee in subscription_fees}
-    start = local_date(started_at, tz)
-    return any(period.invoice_id in invoice_ids and local_date(period.timestamp, tz) == start for period in periods)
+    return any(
+        fee.from_datetime is not None
+        and fee.to_datetime is not None
+        and fee.from_datetime <= ends_at <= fee.to_datetime
+        for fee in subscription_fees
+    )

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from typing import NamedTuple
 
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation, counts
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, cut_to_milliseconds, cut_to_seconds, property_of
-from usagebill.core.invoices.life_cycle import CLOSING_PERIODS, InvoicingReason
+from usagebill.core.invoices.life_cycle import CLOSING_PERIODS, IN_ARREARS, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.periods import is_empty
 
 __all__ = [
     "ABOUT_CODES",
@@ -153,13 +154,13 @@ class UnbilledTally:
     events_count: int
 
 
-def closes_usage(period: BillingPeriod, invoice: Invoice) -> bool:
-    """Whether the invoice bills the usage of its billing period for good."""
+def closes_usage(period: BillingPeriod, invoice: Invoice, tz: tzinfo) -> bool:
+    """Whether the invoice bills the usage of its billing period, with days in `tz`, for good."""
     start, end = period.charges_from_datetime, period.charges_to_datetime
-    if start is None or end is None or invoice.skip_charges or invoice.status not in CLOSING_PERIODS:
+    if start is None or end is None or invoice.status not in CLOSING_PERIODS:
         return False
-    # A start bills no usage; an end at the very start of a period still bills that instant.
-    return start != end or period.invoicing_reason == InvoicingReason.TERMINATING
+    ends = period.invoicing_reason == InvoicingReason.TERMINATING
+    return IN_ARREARS[period.invoicing_reason].usage and not is_empty(start, end, tz, ends=ends)
 
 
 def without_overlaps(closings: Iterable[Closing]) -> tuple[Closing, ...]:

@@ -28,6 +28,7 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import (
+    IN_ARREARS,
     ISSUED,
     STANDING,
     UNDONE,
@@ -39,7 +40,7 @@ from usagebill.core.invoices.numbering import customer_series, entity_series
 from usagebill.core.invoices.records import BillingPeriod, Credit, CreditType, Invoice
 from usagebill.core.life_audit import audited_wait, fee_until, last_run, life_of, open_period
 from usagebill.core.number_audit import audited_last_number, audited_number
-from usagebill.core.periods import Cycle, max_zone_shift
+from usagebill.core.periods import Cycle, is_empty, max_zone_shift
 from usagebill.core.progressive_audit import InvoiceOfPeriod, ProgressivePeriod, audited_progressive
 from usagebill.core.recounts import Left
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
@@ -348,9 +349,9 @@ def _audited_subscription(reader: Reader, subscription: Subscription) -> Iterato
             invoices[invoice.id] = invoice
     whole = [period for period in periods if period.invoice_id in invoices and period.invoicing_reason in WHOLE_REASONS]
     life = life_of(subscription, _cycle(reader, subscription, whole))
-    usage = [period for period in whole if not invoices[period.invoice_id].skip_charges]
+    usage = [period for period in whole if IN_ARREARS[period.invoicing_reason].usage]
     yield from audited_windows("usage", _windows("charges", usage, invoices), life)
-    fixed = [period for period in whole if period.invoicing_reason != InvoicingReason.STARTING]
+    fixed = [period for period in whole if IN_ARREARS[period.invoicing_reason].fixed_charges]
     yield from audited_windows("fixed charges", _windows("fixed_charges", fixed, invoices), life)
     yield from _audited_fees(reader, subscription, whole, invoices)
     for progressive in _progressive_periods(reader, subscription, periods, invoices):
@@ -398,14 +399,14 @@ def _invoice_of_period(reader: Reader, invoice: Invoice) -> InvoiceOfPeriod:
 def _windows(kind: str, periods: Iterable[BillingPeriod], invoices: dict[str, Invoice]) -> Iterator[BilledWindow]:
     for period in periods:
         start, end = getattr(period, f"{kind}_from_datetime"), getattr(period, f"{kind}_to_datetime")
-        if start is not None and end is not None:
-            ends = period.invoicing_reason == InvoicingReason.TERMINATING
-            yield _window(start, end, invoices[period.invoice_id], ends=ends)
+        ends = period.invoicing_reason == InvoicingReason.TERMINATING
+        if start is not None and end is not None and not is_empty(start, end, ZoneInfo(period.timezone), ends=ends):
+            yield _window(start, end, invoices[period.invoice_id])
 
 
-def _window(start: datetime, end: datetime, invoice: Invoice, *, ends: bool = False) -> BilledWindow:
+def _window(start: datetime, end: datetime, invoice: Invoice) -> BilledWindow:
     stands = invoice.status in STANDING
-    return BilledWindow(start=start, end=end, number=invoice.number, stands=stands, ends=ends)
+    return BilledWindow(start=start, end=end, number=invoice.number, stands=stands)
 
 
 def _cycle(reader: Reader, subscription: Subscription, periods: list[BillingPeriod]) -> Cycle:
@@ -434,10 +435,7 @@ def _audited_fees(
             # It waited for this invoice's payment. Until then another plan was billed, and this fee is credited.
             continue
         if fee.fee_type == FeeType.SUBSCRIPTION:
-            ends = fee.to_datetime == subscription.terminated_at
-            windows.setdefault("subscription fee", []).append(
-                _window(fee.from_datetime, fee.to_datetime, invoice, ends=ends)
-            )
+            windows.setdefault("subscription fee", []).append(_window(fee.from_datetime, fee.to_datetime, invoice))
         elif fee.fee_type == FeeType.FIXED_CHARGE and fee.pay_in_advance:
             kind = f"fixed charge {fee.item.code} {fee.fixed_charge_id}"
             windows.setdefault(kind, []).append(_window(fee.from_datetime, fee.to_datetime, invoice))

@@ -73,6 +73,13 @@ class BillingContext:
         """Whether this is the billing period of the subscription's end."""
         return self.period.invoicing_reason == InvoicingReason.TERMINATING
 
+    def follows(self, created_at: datetime, invoice_id: str | None) -> bool:
+        """Whether the invoice comes after what another invoice (or none) created at `created_at`.
+
+        A change can create several invoices at one instant: they come in order of their ids.
+        """
+        return (created_at, invoice_id or "") < (self.invoice.created_at, self.invoice.id)
+
     @property
     def ended_by_upgrade(self) -> bool:
         """Whether the period ends with an upgrade, whose day belongs to the new plan."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from usagebill.core.coupons import AppliedCoupon, Coupon, targets_of
 from usagebill.core.credit_notes import CREDITED, CreditNote
 from usagebill.core.fees import Fee, FeeType
-from usagebill.core.invoices.life_cycle import BILLED_AHEAD, IN_ADVANCE_REASONS, InvoiceType, InvoicingReason
+from usagebill.core.invoices.life_cycle import BILLED_AHEAD, IN_ARREARS, InvoiceType, InvoicingReason
 from usagebill.core.invoices.progressive import billed_ahead_by, deducted_cents
 from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
 from usagebill.core.invoices.totals import AvailableCoupon, ProgressiveBilled
@@ -26,7 +26,7 @@ def billed_ahead(
     """
     credits = []
     for period in periods:
-        if period.charges_from_datetime is None or period.invoicing_reason in IN_ADVANCE_REASONS:
+        if period.charges_from_datetime is None or not IN_ARREARS[period.invoicing_reason].usage:
             continue
         usage_cents = sum(
             fee.amount_cents

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.counted_usage import CountedUsage
@@ -140,7 +141,12 @@ def _closings(reader: Reader, subscription: Subscription) -> Iterator[tuple[Clos
     for period in periods:
         invoice = invoices.get(period.invoice_id)
         start, end = period.charges_from_datetime, period.charges_to_datetime
-        if invoice is not None and start is not None and end is not None and closes_usage(period, invoice):
+        if (
+            invoice is not None
+            and start is not None
+            and end is not None
+            and closes_usage(period, invoice, ZoneInfo(period.timezone))
+        ):
             counted = counted_by(reader, period, invoice)
             yield Closing(start, end, counted.known_at), counted
 

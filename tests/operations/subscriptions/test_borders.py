@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -110,3 +111,118 @@ def test_the_days_of_a_minimum_do_not_depend_on_the_hour(start: str, end: str) -
         box.unsubscribe()
         (invoice,) = box.invoices()
         assert invoice["total_amount_cents"] == share(30000, 10, 30)
+
+
+@pytest.mark.parametrize("second", ["23:59:59", "23:59:59.999999"])
+def test_an_upgrade_in_the_last_second_of_a_period_opens_that_period_and_not_the_next(second: str) -> None:
+    with Scenario("2024-11-01T00:00:00Z") as box:
+        seat = box.add_on("seat")
+        box.customer()
+        box.plan(amount_cents=1000)
+        fixed = fixed_charge_on(seat, amount="30", units=1, prorated=True, pay_in_advance=True)
+        box.plan(code="larger", amount_cents=9900, pay_in_advance=True, fixed_charges=[fixed])
+        box.subscribe()
+        box.travel_to(f"2024-11-30T{second}Z")
+        box.subscribe("larger")
+        box.travel_to("2024-12-02T00:00:00Z")
+        # 29 days of November on the old plan, one day of it on the new one, and December, once: 111.97 in plan fees.
+        assert billed(box, "basic", "subscription") == [share(1000, 29, 30)]
+        assert billed(box, "larger", "subscription") == [share(9900, 1, 30), 9900]
+        # 30.00 a month: November was not paid before, so its last day costs 1.00.
+        assert billed(box, "seat", "fixed_charge") == [100, 3000]
+        assert not list(box.billing.audit().findings)
+
+
+def test_a_start_in_the_last_instant_of_a_period_is_billed_for_it() -> None:
+    with Scenario("2024-10-31T23:59:59.999999Z") as box:
+        calls, seat = box.metric("calls"), box.add_on("seat")
+        box.customer()
+        fixed = fixed_charge_on(seat, amount=DAILY, units=1, prorated=True)
+        box.plan(charge_on(calls, amount="1"), amount_cents=3100, fixed_charges=[fixed])
+        box.subscribe()
+        # The whole second belongs to the subscription.
+        box.events("calls", {"value": 5, "at": datetime.fromisoformat("2024-10-31T23:59:59Z").timestamp()})
+        box.travel_to("2024-12-02T00:00:00Z")
+        assert billed(box, "basic", "subscription") == [100, 3100]
+        assert billed(box, "seat", "fixed_charge") == [100, 3100]
+        assert billed(box, "calls") == [500]
+        assert not list(box.billing.audit().findings)
+
+
+def test_a_draft_keeps_its_days_when_an_upgrade_follows_before_the_run() -> None:
+    with Scenario("2024-10-08T00:00:00Z") as box:
+        box.customer(billing_configuration={"invoice_grace_period": 3})
+        for code, amount in (("basic", 1000), ("larger", 9900)):
+            box.plan(code=code, amount_cents=amount)
+        box.subscribe()
+        box.travel_to("2024-11-01T00:05:00Z")
+        # The upgrade bills October first, and both documents are of one instant.
+        box.subscribe("larger")
+        october = share(1000, 24, 31)  # 8 to 31 October: 7.74
+        assert billed(box, "basic", "subscription") == [october, 0]
+        box.travel_to("2024-11-05T00:00:00Z")
+        assert billed(box, "basic", "subscription") == [october, 0]
+
+
+@pytest.mark.parametrize("percent", [0, 50])
+def test_the_end_of_a_trial_leaves_what_thresholds_have_billed(percent: int) -> None:
+    with Scenario("2024-10-01T00:00:00Z") as box:
+        calls = box.metric("calls")
+        box.customer()
+        box.plan(
+            charge_on(calls, amount="1"),
+            amount_cents=3100,
+            pay_in_advance=True,
+            trial_period=20,
+            usage_thresholds=[{"amount_cents": 1000}],
+        )
+        box.subscribe()
+        box.event("calls", value=20)
+        if percent:
+            box.coupon(0, coupon_type="percentage", percentage_rate=str(percent), frequency="once")
+        box.travel_to("2024-11-02T00:00:00Z")
+        assert [invoice["invoice_type"] for invoice in box.invoices()] == [
+            "progressive_billing",
+            "subscription",
+            "subscription",
+        ]
+        # 20.00 of usage, 11 of 31 days after the trial (less the coupon), November: the usage is not billed again.
+        totals = [invoice["total_amount_cents"] for invoice in box.invoices()]
+        assert totals == [2000, 1100 - 11 * percent, 3100]
+        assert box.get("/credit_notes")["credit_notes"] == []
+        assert not list(box.billing.audit().findings)
+
+
+def test_a_trial_that_ends_right_before_a_billing_day_leaves_no_day_unbilled() -> None:
+    with Scenario("2024-10-11T23:59:00Z") as box:
+        box.customer()
+        box.plan(amount_cents=3100, pay_in_advance=True, trial_period=20)
+        box.subscribe()
+        # It ends on 31 October at 23:59 and is noticed on 1 November at 00:35, after the run.
+        box.travel_to("2024-12-02T00:00:00Z")
+        fees = [fee["amount_cents"] for invoice in box.invoices() for fee in invoice["fees"]]
+        assert sorted(fees) == [share(3100, 1, 31), 3100, 3100]
+        assert not list(box.billing.audit().findings)
+
+
+@pytest.mark.parametrize(
+    ("fee", "commitment", "paid"),
+    [
+        (3100, 31000, 16000),  # 16 of 31 days
+        (9900, 20000, share(20000, 16, 31)),
+        (9900, 1, share(9900, 16, 31)),
+    ],
+)
+def test_a_plan_in_advance_that_ends_brings_in_its_commitment_for_the_days_used(
+    fee: int, commitment: int, paid: int
+) -> None:
+    with Scenario("2024-10-01T00:00:00Z") as box:
+        box.customer()
+        box.plan(amount_cents=fee, pay_in_advance=True, minimum_commitment={"amount_cents": commitment})
+        box.subscribe()
+        box.travel_to("2024-10-16T12:00:00Z")
+        box.unsubscribe()
+        fees = sum(invoice["fees_amount_cents"] for invoice in box.invoices())
+        (note,) = box.get("/credit_notes")["credit_notes"]
+        # The fee counts only for the days that were not given back.
+        assert fees - note["total_amount_cents"] == paid

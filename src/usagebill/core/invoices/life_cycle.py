@@ -7,6 +7,7 @@ needs have names here, so a new state is classified in a single file.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 from usagebill.core.errors import NotAllowed
@@ -21,7 +22,7 @@ __all__ = [
     "CONSUMING_TYPES",
     "COUNTED_IN_LIFETIME_USAGE",
     "CREDITABLE",
-    "IN_ADVANCE_REASONS",
+    "IN_ARREARS",
     "ISSUED",
     "NOT_COLLECTABLE",
     "NOT_TO_BE_PAID",
@@ -36,6 +37,7 @@ __all__ = [
     "UNSEEN_BY_PROVIDERS",
     "VISIBLE",
     "WHOLE_REASONS",
+    "InArrears",
     "InvoiceEvent",
     "InvoiceStatus",
     "InvoiceType",
@@ -73,10 +75,28 @@ class InvoicingReason(StrEnum):
     PROGRESSIVE_BILLING = "progressive_billing"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InArrears:
+    """What a billing period bills of its closed windows. Fees in advance are billed by any that opens a period."""
+
+    usage: bool = False  # of the charges window, less what progressive billing invoices have billed of it
+    fixed_charges: bool = False
+    commitment: bool = False
+
+
+_NOTHING = InArrears()
+_EVERYTHING = InArrears(usage=True, fixed_charges=True, commitment=True)
+# A start bills what is due in advance, and so does the end of a trial: the windows that it shows are not billed.
+IN_ARREARS: Mapping[InvoicingReason, InArrears] = {
+    InvoicingReason.STARTING: _NOTHING,
+    InvoicingReason.PERIODIC: _EVERYTHING,
+    InvoicingReason.TERMINATING: _EVERYTHING,
+    InvoicingReason.IN_ADVANCE: _NOTHING,
+    InvoicingReason.IN_ADVANCE_PERIODIC: _NOTHING,
+    InvoicingReason.PROGRESSIVE_BILLING: InArrears(usage=True),
+}
 # Billing periods of whole usage windows; those of single events and thresholds lie within them.
 WHOLE_REASONS = (InvoicingReason.STARTING, InvoicingReason.PERIODIC, InvoicingReason.TERMINATING)
-# Billing periods of events charged in advance.
-IN_ADVANCE_REASONS = (InvoicingReason.IN_ADVANCE, InvoicingReason.IN_ADVANCE_PERIODIC)
 
 
 class InvoiceStatus(StrEnum):

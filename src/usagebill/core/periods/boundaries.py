@@ -50,6 +50,7 @@ __all__ = [
     "downgrade_plan_date",
     "ended_on_boundary_day",
     "from_start",
+    "is_empty",
     "is_same_end",
     "is_same_period",
     "max_zone_shift",
@@ -259,6 +260,16 @@ def from_start(cycle: Cycle, window: Window | None) -> Window | None:
     if window is None or not timedelta(0) < window.start - cycle.started_at < max_zone_shift(cycle):
         return window
     return replace(window, start=cycle.started_at)
+
+
+def is_empty(start: datetime, end: datetime, tz: tzinfo, *, ends: bool) -> bool:
+    """Whether a window covers nothing, because its period was over before the start of the subscription.
+
+    It is then shown as the instant of the start. A window of one instant is billed if that is the last of a local day
+    (of `tz`), or if the subscription `ends` with it.
+    """
+    is_last = local_date(end + _INSTANT, tz) > local_date(end, tz)
+    return start > end or (start == end and not ends and not is_last)
 
 
 def is_same_end(cycle: Cycle, window: Window, end: datetime) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.contracts import Contract
@@ -43,8 +43,6 @@ __all__ = [
     "gives_way",
     "upgrade_to",
 ]
-
-_SECOND = timedelta(seconds=1)
 
 
 def change_plan(
@@ -139,7 +137,7 @@ def upgrade_to(work: Work, contract: Contract, following: Subscription, *, by_re
         return waiting
     closing = _succeeded(work, bill_closed_period(work, contract), Succession.UPGRADE)
     _credit_rest(work, closing, by_request=by_request)
-    return _succeed(work, closing, waiting, at=work.now + _SECOND)
+    return _succeed(work, closing, waiting)
 
 
 def end_for(work: Work, contract: Contract) -> None:
@@ -162,7 +160,7 @@ def _bill_end(work: Work, closing: Contract) -> None:
     last = closing.subscription
     work.emit("subscription.terminated", lambda: subscription_webhook_view(work, last), last.id)
     entries = [Entry(contract=closing, reason=InvoicingReason.TERMINATING)]
-    bill(work, entries, at=work.now + _SECOND, trigger=Trigger.END)
+    bill(work, entries, at=work.now, trigger=Trigger.END)
     regroup(work, [last], work.now, renewing=False)
 
 
@@ -189,13 +187,15 @@ def apply_downgrade(work: Work, contract: Contract) -> Subscription:
     if waiting.status == SubscriptionStatus.INCOMPLETE:
         return waiting
     closing = _succeeded(work, contract, Succession.DOWNGRADE)
-    return _succeed(work, closing, waiting, at=work.now, billed_from=midnight)
+    return _succeed(work, closing, waiting, billed_from=midnight)
 
 
 def _succeed(
-    work: Work, closing: Contract, following: Subscription, *, at: datetime, billed_from: datetime | None = None
+    work: Work, closing: Contract, following: Subscription, *, billed_from: datetime | None = None
 ) -> Subscription:
-    """Start `following`; one invoice with billing timestamp `at` ends `closing` and opens what is due in advance."""
+    """Start `following`; one invoice ends `closing` and opens what is due in advance, as of the instant of the change:
+    a second later may be another period.
+    """
     last = closing.subscription
     work.emit("subscription.terminated", lambda: subscription_webhook_view(work, last), last.id)
     opening = start(work, following, work.now, billed_from=billed_from)
@@ -204,7 +204,7 @@ def _succeed(
     owes_at_start = owed_at_start(work, opening, work.now) is not None
     for shared in sharing([closing, opening] if owes_at_start else [closing], succeeding=True):
         entries = [Entry(contract=contract, reason=reasons[contract.subscription.id]) for contract in shared]
-        bill(work, entries, at=at, trigger=Trigger.PLAN_CHANGE)
+        bill(work, entries, at=work.now, trigger=Trigger.PLAN_CHANGE)
     regroup(work, [last], work.now, renewing=False)
     return active
 

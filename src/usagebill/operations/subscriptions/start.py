@@ -7,7 +7,6 @@ from datetime import datetime
 
 from usagebill.core.contracts import Contract
 from usagebill.core.days import local_date
-from usagebill.core.fixed_charges import units_at_start
 from usagebill.core.invoice_triggers import Trigger, at_start
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import Invoice
@@ -62,7 +61,7 @@ def note_units(work: Work, contract: Contract) -> None:
                     subscription_id=subscription.id,
                     fixed_charge_id=charge.id,
                     units=subscription.fixed_charge_units.get(charge.id, charge.units),
-                    effective_at=units_at_start(subscription.started_at),
+                    effective_at=subscription.started_at,
                     created_at=work.now,
                 )
             )
@@ -96,7 +95,7 @@ def bill_start(
         return bill(work, entries, at=starts, trigger=trigger, hidden=hidden, dated=dated)
     if trigger is Trigger.ADDED_UNITS:
         at_once = _fixed_in_advance(work, contract)
-        return bill_added_units(work, contract, at_once, at=units_at_start(starts), hidden=hidden, dated=dated)
+        return bill_added_units(work, contract, at_once, at=starts, hidden=hidden, dated=dated)
     return None
 
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date, datetime
-from zoneinfo import ZoneInfo
+from datetime import datetime
 
 from usagebill.core.contracts import Contract
-from usagebill.core.days import local_date
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoice_triggers import at_trial_end
-from usagebill.core.invoices.life_cycle import InvoicingReason
-from usagebill.core.invoices.records import BillingPeriod
+from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoicingReason
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import EndTrial
-from usagebill.core.trials import billed_at_start, billed_through_trial
+from usagebill.core.trials import is_billed_after
 from usagebill.operations.invoices.subscription import bill
 from usagebill.queries.contracts import contract_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.rating.invoice import Entry
-from usagebill.storage.conditions import eq
+from usagebill.storage.conditions import eq, ne, related
 from usagebill.views.subscriptions import subscription_webhook_view
 from usagebill.work import Reader, Work
 
@@ -38,7 +37,8 @@ def end_trial(work: Work, task: EndTrial) -> None:
     contract = contract_of(work, subscription)
     ends_at = end_of_trial(work, subscription, contract.plan.trial_period)
     if ends_at is not None:
-        bill_trial_end(work, contract, ends_at, at=work.now)
+        # As of the end itself, which may lie in another period than now.
+        bill_trial_end(work, contract, ends_at, at=ends_at, dated=work.now)
 
 
 def bill_trial_end(
@@ -50,8 +50,7 @@ def bill_trial_end(
     contract, plan = pass_trial(work, contract, ends_at), contract.plan
     trigger = at_trial_end(
         pay_in_advance=plan.pay_in_advance,
-        billed_since=billed_through_trial(_last_run_on(contract), ends_at, contract.zone),
-        billed_at_start=plan.pay_in_advance and _billed_at_start(work, contract),
+        is_billed=plan.pay_in_advance and is_billed_after(ends_at, _subscription_fees(work, contract)),
     )
     if trigger is not None:
         entries = [Entry(contract=contract, reason=InvoicingReason.STARTING)]
@@ -68,20 +67,10 @@ def pass_trial(work: Work, contract: Contract, ends_at: datetime) -> Contract:
     return contract.of(ended)
 
 
-def _last_run_on(contract: Contract) -> date | None:
-    """The local date of the last run, in the customer's time zone of that time."""
-    last = contract.last_run
-    return None if last is None else local_date(last.timestamp, ZoneInfo(last.timezone))
-
-
-def _billed_at_start(reader: Reader, contract: Contract) -> bool:
-    subscription = contract.subscription
-    if subscription.started_at is None:
-        return False
-    of_subscription = eq("subscription_id", subscription.id)
-    return billed_at_start(
-        subscription.started_at,
-        contract.zone,
-        periods=reader.tx.find(BillingPeriod, of_subscription),
-        subscription_fees=reader.tx.find(Fee, of_subscription, eq("fee_type", FeeType.SUBSCRIPTION)),
+def _subscription_fees(reader: Reader, contract: Contract) -> Sequence[Fee]:
+    return reader.tx.find(
+        Fee,
+        eq("subscription_id", contract.subscription.id),
+        eq("fee_type", FeeType.SUBSCRIPTION),
+        related(Invoice, "invoice_id", ne("status", InvoiceStatus.DELETED)),
     )

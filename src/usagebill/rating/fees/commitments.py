@@ -15,12 +15,13 @@ from usagebill.core.commitments import (
     true_up,
     true_up_precise,
 )
+from usagebill.core.credit_notes import CREDITED, CreditNote, CreditNoteReason
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.fees import COMMITTED_TYPES, Fee, FeeType
-from usagebill.core.invoices.life_cycle import BILLED, InvoiceStatus, InvoiceType, InvoicingReason
+from usagebill.core.invoices.life_cycle import BILLED, IN_ARREARS, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.numbers import ONE, round_to
+from usagebill.core.numbers import ONE, round_to, subtract, total
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.rating.fees.subscription import subscription_item
 from usagebill.storage.conditions import at_most, desc, eq, has, ne, related, within
@@ -32,17 +33,17 @@ __all__ = ["commitment_fee"]
 def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee]) -> Fee | None:
     """The fee for the shortfall of `fees` (of this billing period) and earlier invoices; None if there is none."""
     commitment = context.plan.minimum_commitment
-    if (
-        commitment is None
-        or commitment.amount_cents <= 0
-        or context.period.invoicing_reason == InvoicingReason.STARTING
-    ):
+    if commitment is None or commitment.amount_cents <= 0 or not IN_ARREARS[context.period.invoicing_reason].commitment:
         return None
     settled = settlement(context.cycle, context.boundaries, last_fee_at=_last_fee_at(reader, context))
     if settled is None:
         return None
     due = commitment_due(commitment.amount_cents, settled, context.cycle.tz)
-    counted = [fee for fee in (*_earlier_fees(reader, context), *fees) if fee_counts(fee, settled.period)]
+    counted = [
+        _less_unused_time(reader, context, fee)
+        for fee in (*_earlier_fees(reader, context), *fees)
+        if fee_counts(fee, settled.period)
+    ]
     counted_cents = sum(fee.amount_cents for fee in counted)
     cents = true_up(due, [counted_cents])
     if cents == 0:
@@ -103,7 +104,32 @@ def _earlier_fees(reader: Reader, context: BillingContext) -> list[Fee]:
         within("fee_type", COMMITTED_TYPES),
         at_most("created_at", context.invoice.created_at),
     )
-    return [fee for fee in fees if fee.invoice_id is None or _is_in_force(reader, context, fee.invoice_id)]
+    return [
+        fee
+        for fee in fees
+        if context.follows(fee.created_at, fee.invoice_id)
+        and (fee.invoice_id is None or _is_in_force(reader, context, fee.invoice_id))
+    ]
+
+
+def _less_unused_time(reader: Reader, context: BillingContext, fee: Fee) -> Fee:
+    """The fee, as far as it was not given back for days on which the subscription was not active."""
+    if fee.fee_type != FeeType.SUBSCRIPTION or not fee.pay_in_advance or fee.invoice_id is None:
+        return fee
+    notes = reader.tx.find(CreditNote, eq("invoice_id", fee.invoice_id), within("credit_status", CREDITED))
+    ended = context.subscription.terminated_at
+    items = [
+        item
+        for note in notes
+        if note.automatic or (note.reason == CreditNoteReason.ORDER_CANCELLATION and note.created_at == ended)
+        for item in note.items
+        if item.fee_id == fee.id
+    ]
+    return replace(
+        fee,
+        amount_cents=fee.amount_cents - sum(item.amount_cents for item in items),
+        precise_amount_cents=subtract(fee.precise_amount_cents, total(item.precise_amount_cents for item in items)),
+    )
 
 
 def _is_in_force(reader: Reader, context: BillingContext, invoice_id: str) -> bool:

@@ -18,7 +18,7 @@ from usagebill.core.fixed_charges import (
     terms_in,
     units_in,
 )
-from usagebill.core.invoices.life_cycle import BILLED, BILLED_AND_KEPT, InvoicingReason
+from usagebill.core.invoices.life_cycle import BILLED, BILLED_AND_KEPT, IN_ARREARS, InvoicingReason
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import decimal_text, total
@@ -58,7 +58,7 @@ def _fee(reader: Reader, context: BillingContext, charge: FixedCharge, closed: W
     due = fixed_charge_is_due(
         pay_in_advance=charge.pay_in_advance,
         ended=context.ended,
-        starting=context.period.invoicing_reason == InvoicingReason.STARTING,
+        closes=IN_ARREARS[context.period.invoicing_reason].fixed_charges,
         billed_before=charge.pay_in_advance
         and any(_is_something(fee) for fee in _fees_for(reader, context, charge, window)),
         ended_after_invoice=context.ended_after_invoice,

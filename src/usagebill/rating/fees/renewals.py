@@ -13,7 +13,8 @@ from datetime import datetime
 from usagebill.core.aggregation import Window
 from usagebill.core.days import local_date
 from usagebill.core.fees import Fee
-from usagebill.core.periods import Succession
+from usagebill.core.invoices.life_cycle import IN_ARREARS
+from usagebill.core.periods import Succession, is_empty
 from usagebill.core.periods.calendar import day_end, day_start
 from usagebill.core.plans import Charge
 from usagebill.queries.billing_periods import BillingContext
@@ -52,7 +53,9 @@ def standalone_renewals(reader: Reader, context: BillingContext) -> list[Fee]:
 def _renewed(context: BillingContext, *, invoiceable: bool) -> Iterator[Charge]:
     """The charges to renew: none at an end, unless a downgrade follows."""
     elapsed = context.boundaries.charges
-    if elapsed is None or context.invoice.skip_charges or elapsed.start >= elapsed.end:
+    if elapsed is None or not IN_ARREARS[context.period.invoicing_reason].usage:
+        return
+    if is_empty(elapsed.start, elapsed.end, context.cycle.tz, ends=context.ended):
         return
     if context.ended and context.subscription.succession != Succession.DOWNGRADE:
         return

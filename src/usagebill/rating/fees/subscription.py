@@ -98,7 +98,7 @@ def subscription_fee(reader: Reader, context: BillingContext) -> Fee | None:
 
 def fee_facts(reader: Reader, context: BillingContext) -> FeeFacts:
     """The facts that decide whether the billing period carries a subscription fee, and for how many days."""
-    subscription, invoice, cycle = context.subscription, context.invoice, context.cycle
+    subscription, cycle = context.subscription, context.cycle
     ends_at = end_of_trial(reader, subscription, context.plan.trial_period)
     earlier = _earlier_fees(reader, context)
     day = local_date(context.boundaries.timestamp, cycle.tz)
@@ -108,13 +108,7 @@ def fee_facts(reader: Reader, context: BillingContext) -> FeeFacts:
         billed_since=billed_since(subscription),
         active=subscription.status in RUNNING,
         predecessor=Succession(subscription.origin) if subscription.origin else None,
-        first_invoice=reader.tx.count(
-            BillingPeriod,
-            eq("subscription_id", subscription.id),
-            ne("invoice_id", invoice.id),
-            at_most("created_at", invoice.created_at),
-        )
-        == 0,
+        first_invoice=_is_first(reader, context),
         fee_billed=bool(earlier),
         # A fee created today may belong to a period that, in a new time zone, was over before today.
         fee_billed_today=any(
@@ -137,7 +131,7 @@ def _earlier_fees(reader: Reader, context: BillingContext) -> Sequence[Fee]:
     billed for those days.
     """
     began = context.subscription.billed_from
-    return reader.tx.find(
+    fees = reader.tx.find(
         Fee,
         eq("subscription_id", context.subscription.id),
         eq("fee_type", FeeType.SUBSCRIPTION),
@@ -146,3 +140,21 @@ def _earlier_fees(reader: Reader, context: BillingContext) -> Sequence[Fee]:
         *(() if began is None else (at_least("to_datetime", began),)),
         related(Invoice, "invoice_id", ne("status", InvoiceStatus.DELETED)),
     )
+    return [fee for fee in fees if context.follows(fee.created_at, fee.invoice_id)]
+
+
+def _is_first(reader: Reader, context: BillingContext) -> bool:
+    """Whether no earlier invoice bills the subscription."""
+    invoice, of_subscription = context.invoice, eq("subscription_id", context.subscription.id)
+    others = reader.tx.count(
+        BillingPeriod, of_subscription, ne("invoice_id", invoice.id), at_most("created_at", invoice.created_at)
+    )
+    if others == 0:
+        return True
+    at_once = reader.tx.find(BillingPeriod, of_subscription, eq("created_at", invoice.created_at))
+    later = [
+        period
+        for period in at_once
+        if period.invoice_id != invoice.id and not context.follows(period.created_at, period.invoice_id)
+    ]
+    return others == len(later)

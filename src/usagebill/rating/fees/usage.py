@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from usagebill.core.copies import replace
 from usagebill.core.counted_usage import counted_usage
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import InvoicingReason
+from usagebill.core.invoices.life_cycle import IN_ARREARS
 from usagebill.core.invoices.records import BillingPeriod
+from usagebill.core.periods import is_empty
 from usagebill.core.plans import PlanDefinition
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.queries.plans import plan_definition
@@ -27,12 +28,9 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 def period_usage(reader: Reader, context: BillingContext) -> list[Fee]:
     """The usage charges that this billing period bills, in the order of the plan."""
     charges, whose = context.boundaries.charges, usage_to_bill(reader, context)
-    if charges is None or whose is None or context.invoice.skip_charges or charges.start > charges.end:
+    if charges is None or whose is None or is_empty(charges.start, charges.end, context.cycle.tz, ends=context.ended):
         return []
-    if charges.start == charges.end and context.period.invoicing_reason != InvoicingReason.TERMINATING:
-        # A start has nothing to bill; an end at the very start of a period still bills that instant.
-        return []
-    return usage.rated_usage(reader, whose)
+    return usage.rated_usage(reader, whose) if IN_ARREARS[context.period.invoicing_reason].usage else []
 
 
 def with_counted_usage(reader: Reader, period: BillingPeriod, definition: PlanDefinition) -> BillingPeriod:
