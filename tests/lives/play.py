@@ -388,6 +388,8 @@ class _Player:
         except BillingError as problem:
             self.lived.problems.append(f"a voided invoice cannot be made again: {problem}")
             return True
+        # What was credited by hand on the voided one is credited on the new one.
+        self.lived.by_hand |= {note.id for note in self._find(CreditNote, eq("invoice_id", again.id))}
         since = [act for act in self.lived.acts if act.at >= invoice.created_at]
         if any(act.what in ("coupon", "uncoupon", "tax") for act in since):
             return True

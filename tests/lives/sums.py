@@ -306,7 +306,10 @@ def _events(lived: Lived) -> Iterator[str]:
         if units + listed != sum(sent.values()):
             yield f"{code}: {sum(sent.values())} used, {units} billed, {listed} listed as unbilled"
     listed_ids = set(lived.unbilled)
+    changes = [act for act in lived.acts if act.what in ("plan", "end")]
     for event in lived.events:
+        if any(act.at == event.at and act.place < event.place for act in changes):
+            continue  # it came after a change of the same instant
         if (
             event.id in listed_ids
             and event.received == event.at

@@ -32,11 +32,7 @@ AWAITED: tuple[str, ...] = (
 # Kept lives that wait for the same: `python -m tests.lives --file tests/lives/found/NAME.json` shows what is missing.
 AWAITED_LIVES: tuple[str, ...] = (
     "commitment-in-advance-that-ends",
-    "credited-and-void-for-good",
     "end-before-the-run",
-    "event-at-the-instant-of-a-run",
-    "event-at-the-instant-of-an-upgrade",
-    "event-of-the-instant-of-an-end",
     "event-of-the-second-of-an-upgrade",
     "grace-and-upgrade-before-the-run",
     "in-advance-around-a-downgrade",
@@ -45,12 +41,10 @@ AWAITED_LIVES: tuple[str, ...] = (
     "late-filters",
     "late-note",
     "late-tax",
-    "part-offset-and-void",
     "parts-of-a-note",
     "started-in-the-last-microsecond",
     "trial-that-ends-before-a-billing-day",
     "upgrade-in-the-last-second",
-    "void-of-a-paid-part",
 )
 
 
