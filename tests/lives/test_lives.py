@@ -20,6 +20,7 @@ AWAITED: tuple[str, ...] = (
     "audit",
     "billed ahead",
     "cash",
+    "coupons",
     "events",
     "grace",
     "late",
