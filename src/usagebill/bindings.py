@@ -20,6 +20,7 @@ from usagebill.core.errors import BillingError, Invalid
 from usagebill.core.near_names import near_name
 from usagebill.core.numbers import is_bounded
 from usagebill.inputs import Paging, read
+from usagebill.operations.backlog import declared_backlog
 from usagebill.pricing import with_price_texts
 from usagebill.queries.near_records import is_named, near_record
 from usagebill.reference import hints_of, is_price
@@ -328,5 +329,12 @@ def query(function: Callable[..., T]) -> Operation[T]:
 
 
 def command(function: Callable[..., T]) -> Operation[T]:
-    """An operation that changes something: durable once it returns, or not at all."""
+    """An operation that changes something: durable once it returns, or not at all.
+
+    Raises `TypeError` if it declares neither whose backlog it settles first nor why it settles none.
+    """
+    if declared_backlog(function) is None:
+        raise TypeError(
+            f"{function.__module__}.{function.__name__} declares no backlog: see usagebill.operations.backlog"
+        )
     return Operation(function, changes=True)

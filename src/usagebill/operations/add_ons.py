@@ -11,6 +11,7 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.plans import FixedCharge
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
 from usagebill.operations import taxes
+from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.storage.conditions import eq
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
@@ -42,6 +43,7 @@ def list_all(reader: Reader, paging: Paging) -> Page[AddOn]:
     return reader.page(AddOn, paging=paging)
 
 
+@without_backlog(Unrelated.NEW)
 def create(work: Work, request: AddOnInput) -> AddOn:
     """A new add-on. Raises `Invalid`, and `NotFound` for an unknown tax."""
     add_on = AddOn(
@@ -63,6 +65,7 @@ def create(work: Work, request: AddOnInput) -> AddOn:
     return add_on
 
 
+@after_backlog(of_everyone)
 def update(work: Work, code: str, request: AddOnInput) -> AddOn:
     """Change what is sent; `tax_codes` replaces the taxes. Raises as `create` does."""
     before = get(work, code)
@@ -79,6 +82,7 @@ def update(work: Work, code: str, request: AddOnInput) -> AddOn:
     return after
 
 
+@after_backlog(of_everyone)
 def delete(work: Work, code: str) -> AddOn:
     """Delete the add-on and the fixed charges built on it; fees stay, and the code is free again."""
     deleted = replace(get(work, code), deleted_at=work.now, updated_at=work.now)

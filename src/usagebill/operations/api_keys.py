@@ -16,6 +16,7 @@ from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.core.instants import parse_instant
 from usagebill.core.secrets import Secret
 from usagebill.inputs import ABSENT, Absent, Input, Maybe, Paging, value_or
+from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.storage.conditions import any_of, asc, eq, missing, more
 from usagebill.storage.ports import Page, Transaction
 from usagebill.work import Reader, Work
@@ -147,6 +148,7 @@ def _end(text: Maybe[str], now: datetime) -> datetime | None:
     return instant
 
 
+@without_backlog(Unrelated.CONNECTION)
 def issue(work: Work, request: ApiKeyInput) -> IssuedKey:
     """Create a key; its value is shown only once. Without `permissions` it gets those of the requesting key.
 
@@ -173,6 +175,7 @@ def get(reader: Reader, api_key_id: str) -> ApiKey:
     return _live(reader, api_key_id)
 
 
+@without_backlog(Unrelated.CONNECTION)
 def change(work: Work, api_key_id: str, request: ApiKeyInput) -> ApiKey:
     """Rename a key, replace its permissions as a whole, or set when it expires (`expires_at` null: never).
 
@@ -196,6 +199,7 @@ def change(work: Work, api_key_id: str, request: ApiKeyInput) -> ApiKey:
     )
 
 
+@without_backlog(Unrelated.CONNECTION)
 def replace_key(work: Work, api_key_id: str, request: RotationInput) -> IssuedKey:
     """Replace a key by a new one with its permissions and name; the old one expires now, or at `expires_at`.
 
@@ -254,6 +258,7 @@ def rotate(work: Work, id: str, name: str | None = None, expires_at: datetime | 
     return issued.key, issued.value
 
 
+@without_backlog(Unrelated.CONNECTION)
 def revoke(work: Work, api_key_id: str) -> ApiKey:
     """Revoke a key at once. Raises `Invalid` if no other key without an expiry would remain."""
     key = _live(work, api_key_id)

@@ -14,6 +14,7 @@ from usagebill.core.invoices.changes import taken_until_undone
 from usagebill.core.invoices.records import CreditType, Invoice
 from usagebill.core.plans import Charge
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
+from usagebill.operations.backlog import after_backlog, of_customer, of_customer_in
 from usagebill.operations.coupons import terminate_applied
 from usagebill.operations.customer_currency import bill_in
 from usagebill.queries.coupons import coupon_credits
@@ -53,6 +54,7 @@ class AppliedCouponFilters:
     coupon_code: Maybe[tuple[str, ...]] = ABSENT
 
 
+@after_backlog(of_customer_in)
 def apply(work: Work, request: AppliedCouponInput) -> AppliedCoupon:
     """Attach a coupon to a customer.
 
@@ -127,6 +129,7 @@ def _conditions(options: AppliedCouponFilters) -> list[Condition]:
     return conditions
 
 
+@after_backlog(of_customer)
 def terminate(work: Work, external_id: str, applied_coupon_id: str) -> AppliedCoupon:
     """End a coupon for a customer; past discounts stay. Raises `NotFound` for the customer or the coupon."""
     customer = customer_by_external_id(work, external_id)

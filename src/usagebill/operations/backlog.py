@@ -1,24 +1,112 @@
-"""The backlog: a customer's overdue jobs, run before anything of that customer changes."""
+"""The backlog: overdue jobs, run before anything changes that they depend on.
+
+Every command declares whose backlog it settles first (`after_backlog`), or why no bill can depend on it
+(`without_backlog`); `bindings.command` refuses one that declares neither.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial, wraps
-from inspect import signature
+from inspect import signature, unwrap
 from typing import Any, TypeVar
 
+from usagebill.core.customers import Customer
+from usagebill.core.invoices.life_cycle import InvoiceStatus
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.jobs import Job
 from usagebill.core.plans import Plan
-from usagebill.core.subscriptions import UNENDED, Subscription
-from usagebill.queries.customers import customer_by_external_id
-from usagebill.queries.plans import plan_by_code
-from usagebill.storage.conditions import Condition, any_of, eq, related, within
+from usagebill.core.subscriptions import HOLDING_ID, Subscription
+from usagebill.storage.conditions import any_of, eq, has, missing, related, within
 from usagebill.storage.rehearsal import RunEnds
 from usagebill.work import Work
 
-__all__ = ["after_backlog", "of_customer", "of_plan", "of_subscription", "settle_backlog"]
+__all__ = [
+    "Backlog",
+    "Unrelated",
+    "after_backlog",
+    "declared_backlog",
+    "of_customer",
+    "of_customer_in",
+    "of_everyone",
+    "of_plan",
+    "of_record",
+    "of_subscriptions",
+    "settle_backlog",
+    "without_backlog",
+]
 
-T = TypeVar("T")
 Operation = TypeVar("Operation", bound=Callable[..., Any])
+# The ids of the customers whose backlog is settled, from the operation's first argument; None means everyone's.
+Whose = Callable[[Work, Any], Iterable[str] | None]
+
+
+class Unrelated(StrEnum):
+    """Why no bill depends on whether a command comes before or after an overdue job."""
+
+    NEW = "nothing refers yet to what it creates"
+    NOT_BILLED = "no bill is made of what it changes"
+    OWN_INSTANT = "an event counts from the instant at which it is received, and a job acts as of the one it was due"
+    STORED = "it shows or sends what is stored"
+    ITSELF = "it settles the backlog itself, where it knows more"
+    ROLLED_BACK = "everything it does is rolled back"
+    CONNECTION = "it decides who may call, and how others are reached"
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a command declares: `whose` backlog it settles, or the reason why it settles none."""
+
+    whose: Whose | None = None
+    reason: Unrelated | None = None
+
+
+_DECLARED: dict[Callable[..., Any], Backlog] = {}
+
+
+def declared_backlog(operation: Callable[..., Any]) -> Backlog | None:
+    """The declaration of an operation; None if it has none."""
+    return _DECLARED.get(unwrap(operation))
+
+
+def after_backlog(whose: Whose, *, needed: bool = False) -> Callable[[Operation], Operation]:
+    """Decorate an operation so that it first settles the backlog of the customers that `whose` names.
+
+    `whose` gets the operation's first argument after the work: an id, a code or the request. See `settle_backlog` for
+    `needed`.
+    """
+
+    def declare(operation: Operation) -> Operation:
+        name = list(signature(operation).parameters)[1]
+
+        @wraps(operation)
+        def settled(work: Work, *path: Any, **fields: Any) -> Any:
+            if work.tx.jobs.overdue(None, work.now) is not None:
+                customer_ids = whose(work, path[0] if path else fields[name])
+                if customer_ids is None:
+                    _settle_everyone(work)
+                else:
+                    for customer_id in dict.fromkeys(customer_ids):
+                        settle_backlog(work, customer_id, needed=needed)
+            return operation(work, *path, **fields)
+
+        _DECLARED[operation] = Backlog(whose=whose)
+        # `wraps` keeps the signature, which the type of a generic wrapper cannot express.
+        return settled  # type: ignore[return-value]
+
+    return declare
+
+
+def without_backlog(reason: Unrelated) -> Callable[[Operation], Operation]:
+    """Declare that no bill depends on whether the operation comes before or after an overdue job."""
+
+    def declare(operation: Operation) -> Operation:
+        _DECLARED[unwrap(operation)] = Backlog(reason=reason)
+        return operation
+
+    return declare
 
 
 def settle_backlog(work: Work, customer_id: str, *, needed: bool = True) -> None:
@@ -29,65 +117,81 @@ def settle_backlog(work: Work, customer_id: str, *, needed: bool = True) -> None
     retry, which the change may let succeed.
     """
     while (job := work.tx.jobs.overdue(customer_id, work.now)) is not None:
-        emitted = len(work.messages)
-        try:
-            work.tx.savepoint(partial(work.at(job.due_at).perform, job))
-        except RunEnds:
-            raise
-        except Exception as problem:
-            if needed:
-                # The error comes from the overdue job, not from this request.
-                raise RuntimeError(f"{job.kind} of {job.subject_id}, due {job.due_at.isoformat()}") from problem
-            del work.messages[emitted:]
-            work.invalidate_all()
-            return
+        problem = _problem_with(work, job)
+        if problem is None:
+            continue
+        if needed:
+            # The error comes from the overdue job, not from this request.
+            raise RuntimeError(f"{job.kind} of {job.subject_id}, due {job.due_at.isoformat()}") from problem
+        return
 
 
-def after_backlog(of: Callable[[Work, str], None]) -> Callable[[Operation], Operation]:
-    """Decorate an operation so that it first settles the backlog of the customers that `of` returns.
-
-    `of` gets the operation's first argument after the work: an external id or a code.
+def _settle_everyone(work: Work) -> None:
+    """Run the overdue jobs of the organization in order. Those of a subject with a failing job are left to its retry,
+    so that one customer's failure does not keep anybody from changing a price.
     """
-
-    def declare(operation: Operation) -> Operation:
-        name = list(signature(operation).parameters)[1]
-
-        @wraps(operation)
-        def settled(work: Work, *path: Any, **fields: Any) -> Any:
-            of(work, path[0] if path else fields[name])
-            return operation(work, *path, **fields)
-
-        # `wraps` keeps the signature, which the type of a generic wrapper cannot express.
-        return settled  # type: ignore[return-value]
-
-    return declare
+    left: list[str] = []
+    while (job := work.tx.jobs.overdue(None, work.now, but_of=left)) is not None:
+        if _problem_with(work, job) is not None:
+            left.append(job.subject_id)
 
 
-def of_customer(work: Work, external_id: str) -> None:
-    """The backlog of the customer with this external id. Raises `NotFound`."""
-    settle_backlog(work, customer_by_external_id(work, external_id).id)
+def _problem_with(work: Work, job: Job) -> Exception | None:
+    """Run an overdue job as of its due instant; the error, if it fails, with nothing left of its effects."""
+    emitted = len(work.messages)
+    try:
+        work.tx.savepoint(partial(work.at(job.due_at).perform, job))
+    except RunEnds:
+        raise
+    except Exception as problem:
+        del work.messages[emitted:]
+        work.invalidate_all()
+        return problem
+    return None
 
 
-def of_subscription(work: Work, external_id: str) -> None:
+def of_everyone(work: Work, _: object) -> None:
+    """The backlog of the whole organization: the change may concern any customer."""
+
+
+def of_customer(work: Work, external_id: object) -> list[str]:
+    """The backlog of the customer with this external id."""
+    customer = work.tx.first(Customer, eq("external_id", external_id)) if isinstance(external_id, str) else None
+    return [] if customer is None else [customer.id]
+
+
+def of_customer_in(work: Work, request: Any) -> list[str]:
+    """The backlog of the customer that a request names by its `external_customer_id`."""
+    return of_customer(work, request.external_customer_id)
+
+
+def of_record(kind: type, field: str | None = None) -> Whose:
+    """The backlog of the customer whose record of a kind has this id, or the id in a field of the request."""
+
+    def whose(work: Work, argument: Any) -> list[str]:
+        id = argument if field is None else getattr(argument, field)
+        record: Any = work.tx.get(kind, id) if isinstance(id, str) else None
+        return [] if record is None else [record.customer_id]
+
+    return whose
+
+
+def of_subscriptions(work: Work, external_id: str) -> list[str]:
     """The backlog before a request about the subscription with this external id: an overdue start, plan change or end
     may decide which subscription that is.
     """
-    _settle_customers_of(work, eq("external_id", external_id), needed=True)
+    named = work.tx.find(Subscription, eq("external_id", external_id))
+    return [subscription.customer_id for subscription in named]
 
 
-def of_plan(work: Work, code: str) -> None:
-    """The backlog of every customer with a subscription on the plan or an override of it, before prices change.
-
-    Raises `NotFound`.
+def of_plan(work: Work, code: str) -> list[str]:
+    """The backlog of every customer with a subscription on the plan or an override of it, or with a draft that bills
+    one that has ended, before prices change.
     """
-    plan = plan_by_code(work, code)
-    if work.tx.jobs.overdue(None, work.now) is None:
-        return
+    plan = work.tx.first(Plan, eq("code", code), missing("parent_id"))
+    if plan is None:
+        return []
     on_it = any_of(eq("plan_id", plan.id), related(Plan, "plan_id", eq("parent_id", plan.id)))
-    _settle_customers_of(work, on_it, needed=False)
-
-
-def _settle_customers_of(work: Work, subscriptions: Condition, *, needed: bool) -> None:
-    living = work.tx.find(Subscription, subscriptions, within("status", UNENDED))
-    for customer_id in {subscription.customer_id: None for subscription in living}:
-        settle_backlog(work, customer_id, needed=needed)
+    alive = work.tx.find(Subscription, on_it, within("status", HOLDING_ID))
+    drafts = work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT), has(BillingPeriod, "invoice_id", on_it))
+    return [*(subscription.customer_id for subscription in alive), *(draft.customer_id for draft in drafts)]

@@ -28,6 +28,7 @@ from usagebill.core.unbilled import is_uncounted
 from usagebill.inputs import ABSENT, Absent, Input, Maybe, Paging, changes, value_or
 from usagebill.operations import draft_invoices
 from usagebill.operations.alert_watch import watch_plans
+from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.storage.conditions import eq, missing, related
 from usagebill.storage.ports import Page
 from usagebill.views.billable_metrics import billable_metric_view
@@ -108,6 +109,7 @@ def list_all(reader: Reader, paging: Paging) -> Page[BillableMetric]:
     return reader.page(BillableMetric, paging=paging)
 
 
+@without_backlog(Unrelated.NEW)
 def create(work: Work, request: BillableMetricInput) -> BillableMetric:
     """A new metric. Raises `Invalid`, and `Forbidden` for custom aggregations."""
     _refuse_custom(request)
@@ -138,6 +140,7 @@ def create(work: Work, request: BillableMetricInput) -> BillableMetric:
     return metric
 
 
+@after_backlog(of_everyone)
 def update(work: Work, code: str, request: BillableMetricInput) -> BillableMetric:
     """Change what is sent; once a charge of a plan prices the metric, only name, description and filters change."""
     _refuse_custom(request)
@@ -162,6 +165,7 @@ def update(work: Work, code: str, request: BillableMetricInput) -> BillableMetri
     return after
 
 
+@after_backlog(of_everyone)
 def delete(work: Work, code: str) -> BillableMetric:
     """Delete the metric, every charge that prices it and every alert that watches it.
 

@@ -23,6 +23,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.tasks import RescheduleEntity
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
 from usagebill.operations import draft_invoices, dunning_progress, invoice_custom_sections, taxes, vat
+from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.queries.billing_entities import forget_default_entity
 from usagebill.queries.dunning import campaign_by_code
 from usagebill.storage.conditions import asc, desc, eq, missing, related
@@ -141,6 +142,7 @@ def list_all(reader: Reader) -> list[BillingEntity]:
     return reader.tx.find(BillingEntity, missing("archived_at"), order=[asc("created_at"), asc("id")])
 
 
+@without_backlog(Unrelated.NEW)
 def create(work: Work, request: BillingEntityInput) -> BillingEntity:
     """A new billing entity, with defaults for absent fields. Raises `Invalid`, and `NotFound` for taxes."""
     id = work.new_id()
@@ -168,6 +170,7 @@ def create(work: Work, request: BillingEntityInput) -> BillingEntity:
     return entity
 
 
+@after_backlog(of_everyone)
 def update(work: Work, code: str, request: BillingEntityInput) -> BillingEntity:
     """Change what is sent, never the code; drafts of its customers follow. Raises as `create` does."""
     before = get(work, code)

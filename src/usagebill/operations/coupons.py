@@ -17,6 +17,7 @@ from usagebill.core.instants import parse_instant
 from usagebill.core.plans import Plan
 from usagebill.core.tasks import ExpireCoupon
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given, value_or
+from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.storage.conditions import asc, desc, eq, missing, within
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
@@ -144,6 +145,7 @@ def _watch(work: Work, coupon: Coupon) -> None:
         work.schedule(task, max(expiry_run(expiry), work.now))
 
 
+@without_backlog(Unrelated.NEW)
 def create(work: Work, request: CouponInput) -> Coupon:
     """A new coupon. Raises `Invalid`, and `NotFound` or `NotAllowed` for its targets."""
     expires = _expiration(work, request.expiration_at)
@@ -173,6 +175,7 @@ def create(work: Work, request: CouponInput) -> Coupon:
     return coupon
 
 
+@after_backlog(of_everyone)
 def update(work: Work, code: str, request: CouponInput) -> Coupon:
     """Change a coupon. Once it has been applied to a customer, only its name, description and expiration change.
 
@@ -198,6 +201,7 @@ def update(work: Work, code: str, request: CouponInput) -> Coupon:
     return changed
 
 
+@after_backlog(of_everyone)
 def delete(work: Work, code: str) -> Coupon:
     """Delete a coupon and end it for all customers. Raises `NotFound`."""
     coupon = replace(get(work, code), deleted_at=work.now, updated_at=work.now)

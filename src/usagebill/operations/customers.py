@@ -38,7 +38,7 @@ from usagebill.operations import (
     tax_connections,
     vat,
 )
-from usagebill.operations.backlog import after_backlog, of_customer, settle_backlog
+from usagebill.operations.backlog import after_backlog, of_customer
 from usagebill.operations.customer_currency import check_change
 from usagebill.operations.customer_lists import CustomerFilters, list_all
 from usagebill.operations.integration_customers import IntegrationCustomerInput
@@ -175,6 +175,15 @@ def default_entity(reader: Reader) -> BillingEntity:
     return entity
 
 
+def _sent_id(request: CustomerInput) -> str:
+    return without_nul(value_or(request.external_id, "")) or ""
+
+
+def _of_sent(work: Work, request: CustomerInput) -> list[str]:
+    return of_customer(work, _sent_id(request))
+
+
+@after_backlog(_of_sent)
 def upsert(work: Work, request: CustomerInput) -> Customer:
     """Create the customer with this external id, or change the sent fields of the existing one, all or nothing.
 
@@ -182,12 +191,10 @@ def upsert(work: Work, request: CustomerInput) -> Customer:
     `NotFound` for unknown billing entities and taxes.
     """
     entity = _entity(work, request)
-    external_id = without_nul(value_or(request.external_id, ""))
+    external_id = _sent_id(request)
     before = work.tx.first(Customer, eq("external_id", external_id)) if external_id else None
     _check_lists(request)
-    if before is not None:
-        settle_backlog(work, before.id, needed=False)
-    customer = before or _new(work, external_id or "", entity)
+    customer = before or _new(work, external_id, entity)
     if is_given(request.billing_entity_code):
         customer = replace(customer, billing_entity_id=entity.id)
     customer = replace(customer, updated_at=work.now, **_fields(work, before, request))
@@ -233,7 +240,7 @@ def upsert(work: Work, request: CustomerInput) -> Customer:
     return customer
 
 
-@after_backlog(of_customer)
+@after_backlog(of_customer, needed=True)
 def delete(work: Work, external_id: str) -> Customer:
     """Delete the customer; its subscriptions, wallets and coupons end right after. Invoices stay, its id is free."""
     deleted = replace(customer_by_external_id(work, external_id), deleted_at=work.now, updated_at=work.now)

@@ -21,6 +21,7 @@ from usagebill.core.dunning import (
 from usagebill.core.errors import Invalid
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given, value_or
 from usagebill.operations import dunning_progress
+from usagebill.operations.backlog import after_backlog, of_everyone
 from usagebill.queries.customers import find_customer
 from usagebill.queries.dunning import campaign_by_code, overdue_invoices
 from usagebill.storage.conditions import Condition, all_of, any_of, eq, missing, related, within
@@ -59,6 +60,7 @@ class DunningCampaignInput:
     thresholds: Maybe[tuple[DunningThresholdInput, ...]] = ABSENT
 
 
+@after_backlog(of_everyone)
 def create(work: Work, request: DunningCampaignInput) -> DunningCampaign:
     """A new campaign, inactive until it is applied to a billing entity or a customer. Raises `Invalid`."""
     campaign = DunningCampaign(
@@ -80,6 +82,7 @@ def list_all(reader: Reader, paging: Paging) -> Page[DunningCampaign]:
     return reader.page(DunningCampaign, paging=paging)
 
 
+@after_backlog(of_everyone)
 def update(work: Work, code: str, request: DunningCampaignInput) -> DunningCampaign:
     """Change the sent fields of a campaign. Raises `NotFound` and `Invalid`.
 
@@ -97,6 +100,7 @@ def update(work: Work, code: str, request: DunningCampaignInput) -> DunningCampa
     return after
 
 
+@after_backlog(of_everyone)
 def delete(work: Work, code: str) -> DunningCampaign:
     """Delete a campaign: it applies to nobody any more, and the attempts of its customers are reset."""
     campaign = campaign_by_code(work, code)

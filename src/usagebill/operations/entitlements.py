@@ -24,6 +24,7 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import ABSENT, Input, Maybe
+from usagebill.operations.backlog import Unrelated, after_backlog, of_subscriptions, without_backlog
 from usagebill.operations.subscription_charges import WhichSubscription
 from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.entitlements import (
@@ -75,6 +76,7 @@ def get_of_plan(reader: Reader, code: str, feature_code: str) -> PlanFeature:
     raise NotFound("entitlement", feature_code)
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def replace_of_plan(work: Work, code: str, request: EntitlementsInput) -> list[PlanFeature]:
     """Replace the entitlements of a plan; a feature sent without values keeps those it has.
 
@@ -84,6 +86,7 @@ def replace_of_plan(work: Work, code: str, request: EntitlementsInput) -> list[P
     return _sent_to_plan(work, code, request, whole=True)
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def merge_of_plan(work: Work, code: str, request: EntitlementsInput) -> list[PlanFeature]:
     """Add entitlements to a plan, and change values. Raises as `replace_of_plan` does."""
     return _sent_to_plan(work, code, request, whole=False)
@@ -124,6 +127,7 @@ def _give(
     )
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def remove_from_plan(work: Work, code: str, feature_code: str) -> PlanFeature:
     """Remove a feature from a plan, and return it. Raises `NotFound` for the plan, and if it lacks the feature."""
     plan = plan_by_code(work, code)
@@ -135,6 +139,7 @@ def remove_from_plan(work: Work, code: str, feature_code: str) -> PlanFeature:
     return item
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def remove_privilege_from_plan(work: Work, code: str, feature_code: str, privilege_code: str) -> PlanFeature:
     """Remove the value of a privilege from a plan, and return the remaining feature.
 
@@ -157,6 +162,7 @@ def list_of_subscription(reader: Reader, external_id: str, options: WhichSubscri
     return entitled_features(reader, _subscription(reader, external_id, options))
 
 
+@after_backlog(of_subscriptions)
 def change_of_subscription(
     work: Work, external_id: str, request: EntitlementsInput, options: WhichSubscription
 ) -> list[SubscriptionFeature]:
@@ -176,6 +182,7 @@ def change_of_subscription(
     return _announced(work, subscription)
 
 
+@after_backlog(of_subscriptions)
 def remove_from_subscription(
     work: Work, external_id: str, feature_code: str, options: WhichSubscription
 ) -> list[SubscriptionFeature]:
@@ -185,6 +192,7 @@ def remove_from_subscription(
     return _announced(work, subscription)
 
 
+@after_backlog(of_subscriptions)
 def remove_privilege_from_subscription(
     work: Work, external_id: str, feature_code: str, privilege_code: str, options: WhichSubscription
 ) -> list[SubscriptionFeature]:

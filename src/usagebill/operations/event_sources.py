@@ -11,6 +11,7 @@ from usagebill.core.event_batches import Problems
 from usagebill.core.event_sources import LONGEST_PAYLOAD, EventSource, IngestedEvents, RefusedEvent
 from usagebill.core.events import Event
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.events import Ingested, ingest_each
 from usagebill.storage.conditions import Condition, asc, desc, eq
 from usagebill.storage.ports import Page
@@ -161,6 +162,7 @@ def _note(
         work.tx.replace(noted)
 
 
+@without_backlog(Unrelated.OWN_INSTANT)
 def ingest_cloud_events(work: Work, request: CloudEventsInput) -> IngestedEvents:
     """Ingest CloudEvents, all or none; duplicates are skipped, because senders retry.
 
@@ -209,6 +211,7 @@ def get_refused(reader: Reader, refused_event_id: str) -> RefusedEvent:
 # Retries
 
 
+@without_backlog(Unrelated.OWN_INSTANT)
 def retry(work: Work, refused_event_id: str) -> IngestedEvents:
     """Ingest a refused event and take it off the list, for example once its metric's expression has been fixed.
 
@@ -224,6 +227,7 @@ def retry(work: Work, refused_event_id: str) -> IngestedEvents:
     return IngestedEvents(len(ingested.events), len(ingested.duplicates))
 
 
+@without_backlog(Unrelated.OWN_INSTANT)
 def retry_all(work: Work) -> IngestedEvents:
     """Retry the 10,000 oldest refused events; those that still fail stay in the list."""
     listed = work.tx.find(RefusedEvent, order=(asc("created_at"),), limit=_RETRIED)
@@ -233,6 +237,7 @@ def retry_all(work: Work) -> IngestedEvents:
     return IngestedEvents(len(ingested.events), len(ingested.duplicates))
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def delete_refused(work: Work, refused_event_id: str) -> RefusedEvent:
     """Delete a refused event from the list. Raises `NotFound`."""
     refused = get_refused(work, refused_event_id)

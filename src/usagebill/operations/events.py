@@ -29,6 +29,7 @@ from usagebill.core.unbilled import UnbilledEvent
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given
 from usagebill.operations import ongoing_balances, progressive_billing, unbilled_events
 from usagebill.operations.alert_watch import watch_events
+from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.wallets import active_wallets
 from usagebill.storage.conditions import desc, eq, present, within
@@ -96,6 +97,7 @@ class EventListFilters(EventFilters):
     unbilled: Maybe[bool] = ABSENT
 
 
+@without_backlog(Unrelated.OWN_INSTANT)
 def create(work: Work, request: EventInput) -> Event:
     """Ingest one event. Raises `Invalid`: a failed expression is a plain text, not codes by field."""
     events, problems = _store(work, [changes(request)])
@@ -104,6 +106,7 @@ def create(work: Work, request: EventInput) -> Event:
     return events[0]
 
 
+@without_backlog(Unrelated.OWN_INSTANT)
 def create_batch(work: Work, request: EventsInput) -> list[Event]:
     """Ingest a batch of events, all or none. Raises `Invalid`, its details by the position of each event refused."""
     sent = request.events or ()
@@ -116,6 +119,7 @@ def create_batch(work: Work, request: EventsInput) -> list[Event]:
     return ingest(work, sent)
 
 
+@without_backlog(Unrelated.OWN_INSTANT)
 def ingest(work: Work, request: Iterable[object]) -> list[Event]:
     """Ingest any number of events, all or none: `EventInput`s, or mappings with their keys.
 

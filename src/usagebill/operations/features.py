@@ -19,6 +19,7 @@ from usagebill.core.entitlements import (
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.plans import Plan
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
+from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.queries.entitlements import feature_by_code, plans_with
 from usagebill.storage.conditions import contains, eq, ne
 from usagebill.storage.ports import Page
@@ -73,6 +74,7 @@ def list_all(reader: Reader, options: FeatureFilters, paging: Paging) -> Page[Fe
     return reader.page(Feature, *([contains(_SEARCHED, term)] if term else []), paging=paging)
 
 
+@without_backlog(Unrelated.NEW)
 def create(work: Work, request: FeatureInput) -> Feature:
     """A new feature with its privileges. Raises `Invalid`."""
     feature = _checked(
@@ -93,6 +95,7 @@ def create(work: Work, request: FeatureInput) -> Feature:
     return feature
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def update(work: Work, code: str, request: FeatureInput) -> Feature:
     """Change what is sent, and add new privileges; types stay, and options of a select are only added.
 
@@ -106,6 +109,7 @@ def update(work: Work, code: str, request: FeatureInput) -> Feature:
     return after
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def delete(work: Work, code: str) -> Feature:
     """Delete the feature and all entitlements to it; its code is free again."""
     feature = replace(feature_by_code(work, code), deleted_at=work.now, updated_at=work.now)
@@ -117,6 +121,7 @@ def delete(work: Work, code: str) -> Feature:
     return feature
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def delete_privilege(work: Work, code: str, privilege_code: str) -> Feature:
     """Delete a privilege of the feature with all its values. Raises `NotFound` for either."""
     before = feature_by_code(work, code)

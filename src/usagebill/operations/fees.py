@@ -13,7 +13,7 @@ from usagebill.core.instants import parse_instant
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
-from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.backlog import after_backlog, of_record
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.queries.fees import fee_by_id
 from usagebill.storage.conditions import Condition, asc, at_least, at_most, eq, related
@@ -100,6 +100,7 @@ def _free(reader: Reader, fee_id: str) -> Fee:
     return fee
 
 
+@after_backlog(of_record(Fee))
 def update(work: Work, fee_id: str, request: FeeInput) -> Fee:
     """Mark a fee without invoice as pending, succeeded, failed or refunded, as of now.
 
@@ -111,9 +112,6 @@ def update(work: Work, fee_id: str, request: FeeInput) -> Fee:
         return fee
     if request.payment_status not in tuple(PaymentStatus):
         raise Invalid(payment_status="value_is_invalid")
-    # The backlog may contain the end of the subscription, or the invoice of this fee.
-    settle_backlog(work, fee.customer_id, needed=False)
-    fee = _free(work, fee_id)
     changed = replace(with_payment_status(fee, PaymentStatus(request.payment_status), work.now), updated_at=work.now)
     work.tx.replace(changed)
     if changed.payment_status == PaymentStatus.SUCCEEDED:
@@ -130,6 +128,7 @@ def _invoice_after_end(work: Work, fee: Fee) -> None:
         regroup(work, [owner], work.now, renewing=False)
 
 
+@after_backlog(of_record(Fee))
 def delete(work: Work, fee_id: str) -> Fee:
     """Delete a fee without invoice. Raises `NotAllowed` if it is on an invoice."""
     deleted = replace(_free(work, fee_id), deleted_at=work.now, updated_at=work.now)

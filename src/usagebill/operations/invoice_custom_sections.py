@@ -15,6 +15,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
+from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.queries.billing_entities import forget_default_entity
 from usagebill.storage.conditions import asc, eq, has_item, within
 from usagebill.storage.ports import Page
@@ -64,6 +65,7 @@ def ids_of_codes(reader: Reader, codes: Iterable[str]) -> tuple[str, ...]:
     return tuple(by_code[code] for code in unique_codes if code in by_code)
 
 
+@without_backlog(Unrelated.NEW)
 def create(work: Work, request: InvoiceCustomSectionInput) -> InvoiceCustomSection:
     """A new section, not selected anywhere yet. Raises `Invalid`."""
     section = InvoiceCustomSection(
@@ -82,6 +84,7 @@ def create(work: Work, request: InvoiceCustomSectionInput) -> InvoiceCustomSecti
     return section
 
 
+@after_backlog(of_everyone)
 def update(work: Work, code: str, request: InvoiceCustomSectionInput) -> InvoiceCustomSection:
     """Change what is sent; invoices keep their copies. Raises `NotFound` and `Invalid`."""
     sent = changes(request)
@@ -94,6 +97,7 @@ def update(work: Work, code: str, request: InvoiceCustomSectionInput) -> Invoice
     return section
 
 
+@after_backlog(of_everyone)
 def delete(work: Work, code: str) -> InvoiceCustomSection:
     """Delete the section and deselect it everywhere; invoices keep their copies."""
     deleted = replace(get(work, code), deleted_at=work.now, updated_at=work.now)

@@ -13,6 +13,7 @@ from usagebill.core.webhooks import WebhookEndpoint
 from usagebill.ids import new_id
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
 from usagebill.operations import billing_entities, customers, vat, webhook_endpoints
+from usagebill.operations.backlog import after_backlog, of_everyone
 from usagebill.operations.webhook_endpoints import WebhookEndpointInput
 from usagebill.storage.conditions import asc
 from usagebill.storage.ports import Transaction
@@ -68,6 +69,7 @@ def get(reader: Reader) -> Organization:
     return organization
 
 
+@after_backlog(of_everyone)
 def update(work: Work, request: OrganizationInput) -> Organization:
     """Change the sent fields of the organization and of its default billing entity.
 

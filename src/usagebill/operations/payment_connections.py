@@ -13,6 +13,7 @@ from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import PaymentMethod
 from usagebill.core.provider_requests import ProviderErrand
 from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
+from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.queries.connections import connection_by_code, connections_of
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader, Work
@@ -50,6 +51,7 @@ _SETTINGS = ("name", "url", "live", "success_redirect_url", "live_prefix")
 _SWITCHES = ("supports_3ds", "require_terms_of_service_consent")
 
 
+@without_backlog(Unrelated.NEW)
 def create(work: Work, request: PaymentConnectionInput) -> PaymentConnection:
     """A new connection. Raises `Invalid`, also if a connection of any kind has the code."""
     code = value_or(request.code, "")
@@ -109,6 +111,7 @@ def get(reader: Reader, code: str) -> PaymentConnection:
     return connection_by_code(reader, PaymentConnection, code)
 
 
+@after_backlog(of_everyone)
 def update(work: Work, code: str, request: PaymentConnectionInput) -> PaymentConnection:
     """Change the sent fields of a connection; an empty credential is cleared. Its kind and code stay.
 
@@ -122,6 +125,7 @@ def update(work: Work, code: str, request: PaymentConnectionInput) -> PaymentCon
     return connection
 
 
+@after_backlog(of_everyone)
 def delete(work: Work, code: str) -> PaymentConnection:
     """Delete a connection, its customers' links to it and their payment methods. Payments stay."""
     connection = get(work, code)

@@ -10,6 +10,7 @@ from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payments import PaymentMethod
 from usagebill.core.provider_requests import MethodDetails
 from usagebill.inputs import Paging
+from usagebill.operations.backlog import after_backlog, of_customer
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.payment_providers import methods_of
 from usagebill.storage.conditions import eq
@@ -98,6 +99,7 @@ def list_of_customer(reader: Reader, external_id: str, paging: Paging) -> Page[P
     return reader.page(PaymentMethod, eq("customer_id", customer.id), paging=paging)
 
 
+@after_backlog(of_customer)
 def set_as_default(work: Work, external_id: str, payment_method_id: str) -> PaymentMethod:
     """Make this method the customer's default. Raises `NotFound`, and `NotAllowed` if it can no longer be charged."""
     method = _method(work, external_id, payment_method_id)
@@ -106,6 +108,7 @@ def set_as_default(work: Work, external_id: str, payment_method_id: str) -> Paym
     return set_default(work, method)
 
 
+@after_backlog(of_customer)
 def delete(work: Work, external_id: str, payment_method_id: str) -> PaymentMethod:
     """Delete this method; no other becomes the default in its place. Raises `NotFound`."""
     method = _method(work, external_id, payment_method_id)

@@ -16,6 +16,7 @@ from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.payments import PaymentPage
 from usagebill.core.provider_metadata import page_metadata
 from usagebill.core.provider_requests import CheckoutUrl, PageUrl, PayableType, ProviderFailure, SetupUrl
+from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.payables import find_payable, tell_failure
 from usagebill.operations.provider_customers import needs_set_up
 from usagebill.queries.customers import customer_by_external_id, customer_of
@@ -42,6 +43,7 @@ class SetupPage:
     url: str
 
 
+@without_backlog(Unrelated.CONNECTION)
 def checkout_url(work: Work, external_id: str) -> SetupPage:
     """A page on which the customer sets up a payment method at its provider.
 

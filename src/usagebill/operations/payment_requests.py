@@ -14,7 +14,7 @@ from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice, re
 from usagebill.core.provider_requests import PayableType
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
-from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.backlog import after_backlog, of_customer_in
 from usagebill.operations.emails.orders import email_request
 from usagebill.operations.payment_orders import order_payment
 from usagebill.queries.customers import customer_by_external_id
@@ -55,6 +55,7 @@ class PaymentRequestFilters:
     billing_entity_codes: Maybe[tuple[str, ...]] = ABSENT
 
 
+@after_backlog(of_customer_in)
 def create(work: Work, request: PaymentRequestInput) -> PaymentRequest:
     """Ask a customer to pay overdue invoices. Ids that are not of the customer's invoices are ignored.
 
@@ -62,8 +63,6 @@ def create(work: Work, request: PaymentRequestInput) -> PaymentRequest:
     requested (together), and `Invalid` for a malformed address.
     """
     customer = customer_by_external_id(work, request.external_customer_id or "")
-    # Invoices that became overdue while no worker was running count.
-    settle_backlog(work, customer.id, needed=False)
     invoices = work.tx.find(
         Invoice,
         within("id", dict.fromkeys(request.svc_invoice_ids or ())),

@@ -15,6 +15,7 @@ from usagebill.core.payments import Payment, payment_by_hand, payment_errors, pa
 from usagebill.core.statuses import PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.operations import payment_receipts
+from usagebill.operations.backlog import after_backlog, of_record
 from usagebill.operations.payment_status import move_payment
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.payment_requests import requests_of_invoice
@@ -46,6 +47,7 @@ class PaymentFilters:
     invoice_id: Maybe[str] = ABSENT
 
 
+@after_backlog(of_record(Invoice, "invoice_id"))
 def create(work: Work, request: PaymentInput) -> Payment:
     """Record a full or partial payment of an invoice. Raises `Invalid`, `NotFound` and `Forbidden`."""
     if not request.invoice_id:

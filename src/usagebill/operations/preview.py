@@ -50,7 +50,7 @@ from usagebill.core.subscriptions import (
 from usagebill.inputs import ABSENT, Input, Maybe, read, sent_as
 from usagebill.json_text import JsonObject
 from usagebill.operations import coupons, customers
-from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.backlog import Unrelated, settle_backlog, without_backlog
 from usagebill.operations.coupons import CouponInput
 from usagebill.operations.customer_currency import bill_in
 from usagebill.operations.customers import CustomerInput
@@ -88,6 +88,7 @@ class PreviewInput:
     billing_entity_code: Maybe[str] = ABSENT
 
 
+@without_backlog(Unrelated.ROLLED_BACK)
 def preview(work: Work, request: PreviewInput) -> JsonObject:
     """The coming invoice, as JSON without a number. Nothing is stored, so its ids name nothing afterwards.
 

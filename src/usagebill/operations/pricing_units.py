@@ -5,6 +5,7 @@ from __future__ import annotations
 from usagebill.core.errors import Invalid
 from usagebill.core.pricing_units import PricingUnit, pricing_unit_definition_errors
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
+from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.storage.conditions import eq
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
@@ -20,6 +21,7 @@ class PricingUnitInput:
     description: Maybe[str] = ABSENT
 
 
+@without_backlog(Unrelated.NEW)
 def create(work: Work, request: PricingUnitInput) -> PricingUnit:
     """A new pricing unit. Raises `Invalid`: all names are required, `short_name` has at most 3 characters."""
     unit = PricingUnit(

@@ -35,7 +35,7 @@ from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckUsageThresholds
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.alert_watch import watch_subscription
-from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.backlog import after_backlog, of_subscriptions, settle_backlog
 from usagebill.operations.invoices.record import record
 from usagebill.operations.usage_so_far import amount_if, note_events, stop_watching
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
@@ -351,6 +351,7 @@ def _fresh(reader: Reader, subscription: Subscription) -> LifetimeUsage:
     )
 
 
+@after_backlog(of_subscriptions)
 def put(work: Work, external_id: str, request: LifetimeUsageInput, options: LifetimeUsageOptions) -> LifetimeUsageNow:
     """Set the lifetime usage of a subscription from before it was imported."""
     subscription = _subscription(work, external_id, options)

@@ -15,7 +15,7 @@ from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes
 from usagebill.operations import draft_invoices
-from usagebill.operations.backlog import after_backlog, of_subscription
+from usagebill.operations.backlog import after_backlog, of_subscriptions
 from usagebill.operations.plans.charge_endpoints import page_of_filters, pick_filter
 from usagebill.operations.plans.charges import overridden_charge
 from usagebill.operations.plans.filters import (
@@ -115,7 +115,7 @@ def get_charge(reader: Reader, external_id: str, charge_code: str, options: Whic
     return _of_code(plan_definition(reader, subscription.plan_id).charges, charge_code, "charge")
 
 
-@after_backlog(of_subscription)
+@after_backlog(of_subscriptions, needed=True)
 def update_charge(
     work: Work, external_id: str, charge_code: str, request: ChargeInput, options: WhichSubscription
 ) -> Charge:
@@ -139,7 +139,7 @@ def get_filter(
     return charge, pick_filter(charge, filter_id)
 
 
-@after_backlog(of_subscription)
+@after_backlog(of_subscriptions, needed=True)
 def create_filter(
     work: Work, external_id: str, charge_code: str, request: ChargeFilterInput, options: WhichSubscription
 ) -> tuple[Charge, ChargeFilter]:
@@ -175,7 +175,7 @@ def _changed_filters(
     return _written(work, replace(own_charge, filters=filters, updated_at=work.now)), after or before
 
 
-@after_backlog(of_subscription)
+@after_backlog(of_subscriptions, needed=True)
 def update_filter(
     work: Work,
     external_id: str,
@@ -195,7 +195,7 @@ def update_filter(
     )
 
 
-@after_backlog(of_subscription)
+@after_backlog(of_subscriptions, needed=True)
 def delete_filter(
     work: Work, external_id: str, charge_code: str, filter_id: str, options: WhichSubscription
 ) -> tuple[Charge, ChargeFilter]:
@@ -227,7 +227,7 @@ def get_fixed_charge(
     return _of_code(_fixed_charges(reader, subscription), fixed_charge_code, "fixed_charge")
 
 
-@after_backlog(of_subscription)
+@after_backlog(of_subscriptions, needed=True)
 def update_fixed_charge(
     work: Work, external_id: str, fixed_charge_code: str, request: FixedChargeInput, options: WhichSubscription
 ) -> FixedCharge:

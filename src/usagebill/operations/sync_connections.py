@@ -13,6 +13,7 @@ from usagebill.core.sync_connections import KINDS, TARGETED_OBJECTS, SyncConnect
 from usagebill.core.tax_providers import connection_errors
 from usagebill.inputs import ABSENT, Input, Maybe, changes, value_or
 from usagebill.operations import synced_documents
+from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.queries.connections import connection_by_code, connections_of, is_code_taken, linked_customers
 from usagebill.work import Reader, Work
 
@@ -36,6 +37,7 @@ class SyncConnectionInput:
     default_targeted_object: Maybe[str] = ABSENT
 
 
+@without_backlog(Unrelated.CONNECTION)
 def create(work: Work, request: SyncConnectionInput) -> SyncConnection:
     """A new connection. Raises `Invalid`, also if a connection of this kind has the code."""
     code = value_or(request.code, "")
@@ -79,6 +81,7 @@ def get(reader: Reader, code: str) -> SyncConnection:
     return connection_by_code(reader, SyncConnection, code)
 
 
+@without_backlog(Unrelated.CONNECTION)
 def update(work: Work, code: str, request: SyncConnectionInput) -> SyncConnection:
     """Change the name, address, key or switches of a connection; its kind and code stay.
 
@@ -94,6 +97,7 @@ def update(work: Work, code: str, request: SyncConnectionInput) -> SyncConnectio
     return connection
 
 
+@without_backlog(Unrelated.CONNECTION)
 def delete(work: Work, code: str) -> SyncConnection:
     """Delete a connection, its customers' links to it, and its pending pushes."""
     connection = get(work, code)

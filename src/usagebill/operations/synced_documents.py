@@ -49,6 +49,7 @@ from usagebill.core.tax_providers import ProviderFailure
 from usagebill.core.webhooks import sign_hmac
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.json_text import encode_json, with_prefix
+from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.queries.customers import find_customer
 from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.sync_connections import document_of, find_connection
@@ -440,6 +441,7 @@ def list_all(reader: Reader, options: SyncedDocumentFilters, paging: Paging) -> 
     return reader.page(SyncedDocument, *conditions, paging=paging)
 
 
+@without_backlog(Unrelated.STORED)
 def resend(work: Work, synced_document_id: str) -> SyncedDocument:
     """Push a document again, at once, with the idempotency key of the last push if that failed, else a new one.
 
@@ -465,6 +467,7 @@ def _resent(work: Work, document: SyncedDocument) -> SyncedDocument:
     return again
 
 
+@without_backlog(Unrelated.STORED)
 def resend_failed(work: Work) -> int:
     """Push all failed documents again, except those of deleted connections. Returns their number."""
     failures = work.tx.find(SyncedDocument, eq("status", SyncStatus.FAILED), order=_IN_ORDER)
@@ -474,6 +477,7 @@ def resend_failed(work: Work) -> int:
     return len(sent)
 
 
+@without_backlog(Unrelated.STORED)
 def push_invoice(work: Work, invoice_id: str) -> Invoice:
     """Push a finalized invoice, with its credit notes and payments, to its customer's systems (again).
 

@@ -14,6 +14,7 @@ from usagebill.core.tasks import AskTaxProvider, TaxWaitingInvoices
 from usagebill.core.tax_providers import Purpose, TaxConnection, TaxSubject, connection_errors
 from usagebill.inputs import ABSENT, Input, Maybe, changes, value_or
 from usagebill.operations import draft_invoices
+from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.queries.connections import connection_by_code, connections_of, is_code_taken, linked_customers
 from usagebill.work import Reader, Work
 
@@ -42,6 +43,7 @@ class TaxConnectionInput:
     item_codes: Maybe[Mapping[str, str]] = ABSENT
 
 
+@without_backlog(Unrelated.NEW)
 def create(work: Work, request: TaxConnectionInput) -> TaxConnection:
     """A new connection. Raises `Invalid`, also if a connection of this kind has the code."""
     code = value_or(request.code, "")
@@ -80,6 +82,7 @@ def get(reader: Reader, code: str) -> TaxConnection:
     return connection_by_code(reader, TaxConnection, code)
 
 
+@after_backlog(of_everyone)
 def update(work: Work, code: str, request: TaxConnectionInput) -> TaxConnection:
     """Change the name, address, key or item codes (replaced as a whole) of a connection.
 
@@ -95,6 +98,7 @@ def update(work: Work, code: str, request: TaxConnectionInput) -> TaxConnection:
     return connection
 
 
+@after_backlog(of_everyone)
 def delete(work: Work, code: str) -> TaxConnection:
     """Delete a connection: the organization's own taxes apply to its customers again."""
     connection = get(work, code)

@@ -19,6 +19,7 @@ from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.taxes import Tax, tax_problems
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
 from usagebill.operations import draft_invoices
+from usagebill.operations.backlog import after_backlog, of_everyone
 from usagebill.queries.billing_entities import default_entity, forget_default_entity
 from usagebill.storage.conditions import any_of, asc, desc, eq, has_item, present, related, within
 from usagebill.storage.ports import Page
@@ -67,6 +68,7 @@ def list_all(reader: Reader, paging: Paging) -> Page[Tax]:
     return reader.page(Tax, paging=paging, order=(asc("name"), desc("created_at")))
 
 
+@after_backlog(of_everyone)
 def create(work: Work, request: TaxInput) -> Tax:
     """A new tax; `applied_to_organization` attaches it to the default billing entity. Raises `Invalid`."""
     name, code = value_or(request.name, ""), value_or(request.code, "")
@@ -88,6 +90,7 @@ def create(work: Work, request: TaxInput) -> Tax:
     return tax
 
 
+@after_backlog(of_everyone)
 def update(work: Work, code: str, request: TaxInput) -> Tax:
     """Change what is sent; drafts of customers with the tax, before or after the change, are recomputed."""
     before = get(work, code)
@@ -104,6 +107,7 @@ def update(work: Work, code: str, request: TaxInput) -> Tax:
     return after
 
 
+@after_backlog(of_everyone)
 def delete(work: Work, code: str) -> Tax:
     """Delete the tax and detach it everywhere; issued documents keep their copies."""
     tax = get(work, code)

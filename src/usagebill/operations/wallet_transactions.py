@@ -29,7 +29,7 @@ from usagebill.core.wallets import (
     Wallet,
 )
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
-from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.backlog import Unrelated, after_backlog, of_record, without_backlog
 from usagebill.operations.invoices.payment_links import page_of_invoice
 from usagebill.operations.wallet_ledger import keep, take_out
 from usagebill.operations.wallets.inputs import CustomSectionChoice, selection_of
@@ -91,15 +91,13 @@ class WalletTransactionFilters:
     metadata: Maybe[Mapping[str, object]] = ABSENT
 
 
+@after_backlog(of_record(Wallet, "wallet_id"))
 def create(work: Work, request: WalletTransactionInput) -> list[WalletTransaction]:
     """Buy, grant and void credits of a wallet, all or none. Returns the transactions, none for zero credits.
 
-    The customer's backlog is billed first. Raises `Invalid`.
+    Raises `Invalid`.
     """
     wallet = work.tx.get(Wallet, request.wallet_id or "")
-    if wallet is not None:
-        settle_backlog(work, wallet.customer_id, needed=False)
-        wallet = wallet_by_id(work, wallet.id)
     problems = top_up_problems(wallet, _sent(work, wallet, request))
     if problems or wallet is None:
         raise Invalid(problems)
@@ -202,6 +200,7 @@ def _ledger(
     return work.page(WalletConsumption, eq(column, transaction.id), paging=paging, order=order)
 
 
+@without_backlog(Unrelated.CONNECTION)
 def payment_url(work: Work, wallet_transaction_id: str) -> TopUpPage:
     """The page on which the customer pays for purchased credits at its provider.
 

@@ -17,6 +17,7 @@ from usagebill.core.webhooks import (
 )
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
 from usagebill.operations import webhooks
+from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.storage.conditions import asc, desc, eq
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
@@ -47,6 +48,7 @@ def list_all(reader: Reader, paging: Paging) -> Page[WebhookEndpoint]:
     return reader.page(WebhookEndpoint, paging=paging, order=(asc("webhook_url"), desc("created_at")))
 
 
+@without_backlog(Unrelated.CONNECTION)
 def create(work: Work, request: WebhookEndpointInput) -> WebhookEndpoint:
     """A new endpoint, which gets messages from now on. Raises `Invalid`."""
     endpoint = WebhookEndpoint(
@@ -67,6 +69,7 @@ def create(work: Work, request: WebhookEndpointInput) -> WebhookEndpoint:
     return endpoint
 
 
+@without_backlog(Unrelated.CONNECTION)
 def update(work: Work, id: str, request: WebhookEndpointInput) -> WebhookEndpoint:
     """Change what is sent. Address and algorithm apply to all further attempts, event types to new messages."""
     sent = changes(request, "webhook_url", "signature_algo", "name", "event_types")
@@ -85,6 +88,7 @@ def update(work: Work, id: str, request: WebhookEndpointInput) -> WebhookEndpoin
     return after
 
 
+@without_backlog(Unrelated.CONNECTION)
 def delete(work: Work, id: str) -> WebhookEndpoint:
     """Delete the endpoint and its messages; those not yet sent are lost."""
     endpoint = get(work, id)

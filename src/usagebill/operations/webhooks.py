@@ -35,6 +35,7 @@ from usagebill.core.webhooks import (
     sign_hmac,
 )
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
+from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.storage.conditions import (
     Condition,
     all_of,
@@ -194,6 +195,7 @@ def _answered_with(statuses: Sequence[str]) -> list[Condition]:
     return conditions
 
 
+@without_backlog(Unrelated.STORED)
 def resend(work: Work, id: str) -> WebhookMessage:
     """Deliver the message again, at once. Raises `NotFound`, and `NotAllowed` if it has succeeded."""
     message = get(work, id)
@@ -203,6 +205,7 @@ def resend(work: Work, id: str) -> WebhookMessage:
     return message
 
 
+@without_backlog(Unrelated.STORED)
 def resend_failed(work: Work, request: ResendFilters) -> Resent:
     """Deliver all failed messages that match the request again, at once.
 
@@ -334,6 +337,7 @@ def signing_key(work: Work) -> SigningKey:
     return created
 
 
+@without_backlog(Unrelated.CONNECTION)
 def public_key(work: Work) -> str:
     """The public key that verifies `jwt` signatures: base64 of its PEM text, in lines of 60."""
     return public_key_text(signing_key(work).public_key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -151,7 +151,9 @@ class JobQueries(Generic[C]):
                     waiting.append(datetime.fromisoformat(row[0]))
         return min(waiting, default=None)
 
-    def overdue(self, subject_id: str | None, now: datetime, *, apart_from: str | None = None) -> Job | None:
+    def overdue(
+        self, subject_id: str | None, now: datetime, *, apart_from: str | None = None, but_of: Collection[str] = ()
+    ) -> Job | None:
         tests, values = "organization_id = ? AND lane = '' AND due_at <= ?", [self._organization_id, instant_text(now)]
         if subject_id is not None:
             tests += " AND subject_id = ?"
@@ -159,6 +161,9 @@ class JobQueries(Generic[C]):
         if apart_from is not None:
             tests += " AND id != ?"
             values.append(apart_from)
+        if but_of:
+            tests += f" AND subject_id NOT IN ({', '.join('?' * len(but_of))})"
+            values += but_of
         return self._first(f"{tests} ORDER BY due_at, sequence", values)
 
     def waiting(self, kind: str, subject_id: str) -> Job | None:

@@ -7,7 +7,7 @@ operation then runs under the lock, as if nothing had been planned.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import Enum
@@ -104,9 +104,10 @@ class _Jobs:
             raise RehearsalEnds
         (self.done,) = jobs
 
-    def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
+    def overdue(self, subject_id: str | None, now: datetime, *, but_of: Collection[str] = ()) -> Job | None:
         # The running job is no longer in the queue.
-        job = self._seen.overdue(subject_id, now, apart_from=None if self.done is None else self.done.id)
+        done = None if self.done is None else self.done.id
+        job = self._seen.overdue(subject_id, now, apart_from=done, but_of=but_of)
         if job is not None or self.added or self.cancelled:
             # That job, or a planned one, would have to run first, so planning ends here.
             self._spoil()

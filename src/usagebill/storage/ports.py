@@ -92,9 +92,12 @@ class WaitingJobs(Protocol):
     def next_due(self, *, leased: bool | None = None) -> datetime | None:
         """The earliest `run_at` of all waiting jobs (or only of those with a lane, or without), or None."""
 
-    def overdue(self, subject_id: str | None, now: datetime, *, apart_from: str | None = None) -> Job | None:
+    def overdue(
+        self, subject_id: str | None, now: datetime, *, apart_from: str | None = None, but_of: Collection[str] = ()
+    ) -> Job | None:
         """The subject's first job without a lane, in order of `due_at`, that is due by `now`, whether or not it has
-        failed; of any subject if None. The job with the id `apart_from` does not count.
+        failed; of any subject if None. The job with the id `apart_from`, and those of subjects in `but_of`, do not
+        count.
         """
 
     def ready(self, now: datetime, at_most: int, skip: int = 0) -> list[Job]:

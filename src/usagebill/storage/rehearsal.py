@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -41,9 +41,10 @@ class _Jobs:
             raise RehearsalEnds
         self._completed = job
 
-    def overdue(self, subject_id: str | None, now: datetime) -> Job | None:
+    def overdue(self, subject_id: str | None, now: datetime, *, but_of: Collection[str] = ()) -> Job | None:
         # The rehearsed job is no longer there.
-        return self._jobs.overdue(subject_id, now, apart_from=None if self._completed is None else self._completed.id)
+        done = None if self._completed is None else self._completed.id
+        return self._jobs.overdue(subject_id, now, apart_from=done, but_of=but_of)
 
     add = claim = lease = give_back = cancel = postpone = retry = _end
 

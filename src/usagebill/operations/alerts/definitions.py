@@ -34,6 +34,7 @@ from usagebill.operations.alerts.inputs import (
     AlertThresholdInput,
     AlertUpdate,
 )
+from usagebill.operations.backlog import after_backlog, of_customer, of_subscriptions
 from usagebill.operations.subscription_charges import WhichSubscription
 from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.alerts import alerts_of_subscription, alerts_of_wallet, of_subscription, of_wallet
@@ -90,6 +91,7 @@ def _of_code(reader: Reader, owner: Subscription | Wallet, code: str) -> Alert:
     return alert
 
 
+@after_backlog(of_subscriptions)
 def create(work: Work, external_id: str, request: AlertInput, options: WhichSubscription) -> Alert:
     """A new alert of a subscription, which is checked at once. Raises `NotFound` or `Invalid`."""
     subscription = _subscription(work, external_id, options)
@@ -98,6 +100,7 @@ def create(work: Work, external_id: str, request: AlertInput, options: WhichSubs
     return alert
 
 
+@after_backlog(of_subscriptions)
 def create_all(work: Work, external_id: str, request: AlertsInput, options: WhichSubscription) -> list[Alert]:
     """New alerts of a subscription, all or none.
 
@@ -109,6 +112,7 @@ def create_all(work: Work, external_id: str, request: AlertsInput, options: Whic
     return created
 
 
+@after_backlog(of_subscriptions)
 def create_requested(
     work: Work, external_id: str, request: AlertsRequest, options: WhichSubscription
 ) -> Alert | list[Alert]:
@@ -124,6 +128,7 @@ def create_requested(
     return create(work, external_id, read(AlertInput, request.alert), options)
 
 
+@after_backlog(of_subscriptions)
 def update(work: Work, external_id: str, code: str, request: AlertUpdate, options: WhichSubscription) -> Alert:
     """Change an alert, which is checked at once; its type stays. Raises `NotFound` or `Invalid`.
 
@@ -135,6 +140,7 @@ def update(work: Work, external_id: str, code: str, request: AlertUpdate, option
     return after
 
 
+@after_backlog(of_subscriptions)
 def delete(work: Work, external_id: str, code: str, options: WhichSubscription) -> Alert:
     """Remove an alert; its code and its type are free again. Raises `NotFound`."""
     alert = removed(get(work, external_id, code, options), work.now)
@@ -142,6 +148,7 @@ def delete(work: Work, external_id: str, code: str, options: WhichSubscription) 
     return alert
 
 
+@after_backlog(of_subscriptions)
 def delete_all(work: Work, external_id: str, options: WhichSubscription) -> None:
     """Remove all alerts of a subscription, if it has any. Raises `NotFound` without the subscription."""
     for alert in alerts_of_subscription(work, _subscription(work, external_id, options)):
@@ -158,16 +165,19 @@ def get_of_wallet(reader: Reader, external_customer_id: str, wallet_code: str, c
     return _of_code(reader, _wallet(reader, external_customer_id, wallet_code), code)
 
 
+@after_backlog(of_customer)
 def create_of_wallet(work: Work, external_customer_id: str, wallet_code: str, request: AlertInput) -> Alert:
     """A new alert of a wallet, starting from its current balance. Raises `NotFound` or `Invalid`."""
     return _created(work, _wallet(work, external_customer_id, wallet_code), request)
 
 
+@after_backlog(of_customer)
 def create_all_of_wallet(work: Work, external_customer_id: str, wallet_code: str, request: AlertsInput) -> list[Alert]:
     """New alerts of a wallet, all or none; raises what `create_all` does."""
     return _all_created(work, _wallet(work, external_customer_id, wallet_code), request)
 
 
+@after_backlog(of_customer)
 def create_requested_of_wallet(
     work: Work, external_customer_id: str, wallet_code: str, request: AlertsRequest
 ) -> Alert | list[Alert]:
@@ -180,11 +190,13 @@ def create_requested_of_wallet(
     return _created(work, wallet, read(AlertInput, request.alert))
 
 
+@after_backlog(of_customer)
 def update_of_wallet(work: Work, external_customer_id: str, wallet_code: str, code: str, request: AlertUpdate) -> Alert:
     """Change an alert of a wallet; its type and last value stay. Raises `NotFound` or `Invalid`."""
     return _changed(work, _wallet(work, external_customer_id, wallet_code), code, request)
 
 
+@after_backlog(of_customer)
 def delete_of_wallet(work: Work, external_customer_id: str, wallet_code: str, code: str) -> Alert:
     """Remove an alert of a wallet. Raises `NotFound`."""
     alert = removed(get_of_wallet(work, external_customer_id, wallet_code, code), work.now)
@@ -192,6 +204,7 @@ def delete_of_wallet(work: Work, external_customer_id: str, wallet_code: str, co
     return alert
 
 
+@after_backlog(of_customer)
 def delete_all_of_wallet(work: Work, external_customer_id: str, wallet_code: str) -> None:
     """Remove all alerts of a wallet, if it has any. Raises `NotFound` without the wallet."""
     for alert in alerts_of_wallet(work, _wallet(work, external_customer_id, wallet_code).id):

@@ -10,6 +10,7 @@ from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.metadata import Metadata, merged_metadata
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES, PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
+from usagebill.operations.backlog import Unrelated, after_backlog, of_record, without_backlog
 from usagebill.operations.credit_notes.creation import sent_metadata
 from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.work import Work
@@ -37,6 +38,7 @@ class MetadataInput:
     metadata: Maybe[Mapping[str, object]] = ABSENT
 
 
+@after_backlog(of_record(CreditNote))
 def update(work: Work, credit_note_id: str, request: CreditNoteUpdate) -> CreditNote:
     """Set the refund status, and merge metadata. Raises `NotFound` and `Invalid`."""
     note = finalized_credit_note(work, credit_note_id)
@@ -54,6 +56,7 @@ def update(work: Work, credit_note_id: str, request: CreditNoteUpdate) -> Credit
     return changed
 
 
+@after_backlog(of_record(CreditNote))
 def void(work: Work, credit_note_id: str) -> CreditNote:
     """Void the remaining balance of a note. Raises `NotFound`, and `NotAllowed` if there is none."""
     note = finalized_credit_note(work, credit_note_id)
@@ -69,11 +72,13 @@ def _stored(work: Work, note: CreditNote, metadata: Metadata | None) -> Metadata
     return metadata
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def replace_metadata(work: Work, credit_note_id: str, request: MetadataInput) -> Metadata | None:
     """Replace the metadata with that sent; without any it becomes empty. Raises `NotFound` and `Invalid`."""
     return _stored(work, finalized_credit_note(work, credit_note_id), sent_metadata(request.metadata) or {})
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def merge_metadata(work: Work, credit_note_id: str, request: MetadataInput) -> Metadata | None:
     """Set the keys that are sent, and keep the others. Raises `NotFound` and `Invalid`."""
     note = finalized_credit_note(work, credit_note_id)
@@ -81,11 +86,13 @@ def merge_metadata(work: Work, credit_note_id: str, request: MetadataInput) -> M
     return _stored(work, note, sent_metadata(merged))
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def delete_metadata(work: Work, credit_note_id: str) -> None:
     """Remove the metadata. Raises `NotFound`."""
     _stored(work, finalized_credit_note(work, credit_note_id), None)
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def delete_metadata_key(work: Work, credit_note_id: str, key: str) -> Metadata | None:
     """Remove one key, if present. Raises `NotFound` for the note, or if it has no metadata."""
     note = finalized_credit_note(work, credit_note_id)

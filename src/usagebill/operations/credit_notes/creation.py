@@ -34,6 +34,7 @@ from usagebill.core.tax_providers import TaxSubject
 from usagebill.core.wallets import WalletStatus
 from usagebill.inputs import Maybe, is_given, value_or
 from usagebill.operations import synced_documents
+from usagebill.operations.backlog import after_backlog, of_record
 from usagebill.operations.credit_notes.inputs import CreditNoteInput
 from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.emails.orders import email_on_issue
@@ -60,6 +61,7 @@ __all__ = [
 ]
 
 
+@after_backlog(of_record(Invoice, "invoice_id"))
 def create(work: Work, request: CreditNoteInput) -> CreditNote:
     """A credit note over items of an invoice's fees, split into credit, refund and offset of the invoice itself.
 

@@ -34,6 +34,7 @@ from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.tasks import GenerateDocuments
+from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.documents.orders import Documented, order, subject_of
 from usagebill.operations.documents.sources import credit_note_source, invoice_source, receipt_source
 from usagebill.queries.credit_notes import finalized_credit_note
@@ -67,11 +68,13 @@ S = TypeVar("S", Invoice, CreditNote, PaymentReceipt)
 # Requests
 
 
+@without_backlog(Unrelated.STORED)
 def download_invoice(work: Work, invoice_id: str) -> Invoice | None:
     """The invoice with the URL of its PDF; None while that is being generated. Raises `NotFound`."""
     return _downloaded(work, _invoice(work, invoice_id), DocumentKind.PDF)
 
 
+@without_backlog(Unrelated.STORED)
 def download_invoice_xml(work: Work, invoice_id: str) -> Invoice | None:
     """The invoice with the URL of its XML; None if there is none (yet). Raises `NotFound`, and `Invalid` if it lacks
     fields that e-invoices require."""
@@ -80,11 +83,13 @@ def download_invoice_xml(work: Work, invoice_id: str) -> Invoice | None:
     return _downloaded(work, invoice, DocumentKind.XML)
 
 
+@without_backlog(Unrelated.STORED)
 def download_credit_note(work: Work, credit_note_id: str) -> CreditNote | None:
     """The credit note with the URL of its PDF; None while that is being generated. Raises `NotFound`."""
     return _downloaded(work, finalized_credit_note(work, credit_note_id), DocumentKind.PDF)
 
 
+@without_backlog(Unrelated.STORED)
 def download_credit_note_xml(work: Work, credit_note_id: str) -> CreditNote | None:
     """The credit note with the URL of its XML; None if there is none (yet). Raises as for invoices."""
     note = finalized_credit_note(work, credit_note_id)
@@ -92,16 +97,19 @@ def download_credit_note_xml(work: Work, credit_note_id: str) -> CreditNote | No
     return _downloaded(work, note, DocumentKind.XML)
 
 
+@without_backlog(Unrelated.STORED)
 def download_receipt(work: Work, payment_receipt_id: str) -> PaymentReceipt | None:
     """The receipt with the URL of its PDF; None while that is being generated. Raises `NotFound`."""
     return _downloaded(work, receipt_by_id(work, payment_receipt_id), DocumentKind.PDF)
 
 
+@without_backlog(Unrelated.STORED)
 def invoice_pdf(work: Work, invoice_id: str) -> bytes:
     """The PDF of an invoice, generated now if it does not exist. Raises `NotFound` unless it is finalized."""
     return _content(work, _made(work, _invoice(work, invoice_id), ALL_KINDS).pdf_id)
 
 
+@without_backlog(Unrelated.STORED)
 def invoice_xml(work: Work, invoice_id: str) -> bytes:
     """The XML (UBL) of an e-invoice. Raises `NotFound` also if its billing entity issues none, and `Invalid` if it
     lacks fields that e-invoices require."""
@@ -110,11 +118,13 @@ def invoice_xml(work: Work, invoice_id: str) -> bytes:
     return _content(work, _made(work, invoice, (DocumentKind.XML,)).xml_id)
 
 
+@without_backlog(Unrelated.STORED)
 def credit_note_pdf(work: Work, credit_note_id: str) -> bytes:
     """The PDF of a credit note, generated now if it does not exist. Raises `NotFound`."""
     return _content(work, _made(work, finalized_credit_note(work, credit_note_id), ALL_KINDS).pdf_id)
 
 
+@without_backlog(Unrelated.STORED)
 def credit_note_xml(work: Work, credit_note_id: str) -> bytes:
     """The XML (UBL) of a credit note. Raises as for invoices."""
     note = finalized_credit_note(work, credit_note_id)
@@ -122,6 +132,7 @@ def credit_note_xml(work: Work, credit_note_id: str) -> bytes:
     return _content(work, _made(work, note, (DocumentKind.XML,)).xml_id)
 
 
+@without_backlog(Unrelated.STORED)
 def receipt_pdf(work: Work, payment_receipt_id: str) -> bytes:
     """The PDF of a payment receipt, generated now if it does not exist. Raises `NotFound`."""
     return _content(work, _made(work, receipt_by_id(work, payment_receipt_id), ALL_KINDS).pdf_id)

@@ -9,6 +9,7 @@ from usagebill.core.emails import Recipients, list_problems, read_list
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.inputs import ABSENT, Input, Maybe, value_or
+from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.documents.orders import Documented
 from usagebill.operations.emails.orders import (
     customer_addresses,
@@ -33,6 +34,7 @@ class ResendInput:
     bcc: Maybe[Annotated[object, list[str]]] = ABSENT
 
 
+@without_backlog(Unrelated.STORED)
 def resend_invoice(work: Work, invoice_id: str, request: ResendInput) -> None:
     """Send an issued invoice by e-mail, whether or not it was sent before: to its customer, or to others.
 
@@ -45,6 +47,7 @@ def resend_invoice(work: Work, invoice_id: str, request: ResendInput) -> None:
     _resend(work, invoice, request)
 
 
+@without_backlog(Unrelated.STORED)
 def resend_credit_note(work: Work, credit_note_id: str, request: ResendInput) -> None:
     """Send an issued credit note by e-mail, whether or not it was sent before: to its customer, or to others.
 
@@ -59,6 +62,7 @@ def resend_credit_note(work: Work, credit_note_id: str, request: ResendInput) ->
     _resend(work, note, request)
 
 
+@without_backlog(Unrelated.STORED)
 def resend_receipt(work: Work, payment_receipt_id: str, request: ResendInput) -> None:
     """Send a payment receipt by e-mail, whether or not it was sent before: to its customer, or to others.
 

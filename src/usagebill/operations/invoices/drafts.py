@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from usagebill.core.errors import Forbidden, NotFound
-from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoiceType, transition
+from usagebill.core.invoices.life_cycle import ISSUED, InvoiceEvent, InvoiceStatus, InvoiceType, transition
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.statuses import TaxStatus
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import FinalizeInvoice, RefreshInvoice
+from usagebill.operations.backlog import Unrelated, after_backlog, of_record, settle_backlog, without_backlog
 from usagebill.operations.credit_notes.drafts import delete_drafts
 from usagebill.operations.invoices import subscription
 from usagebill.operations.invoices.issue import copy_subscriptions
@@ -21,6 +22,7 @@ from usagebill.work import Work
 __all__ = ["delete", "finalize", "refresh", "refresh_wanted"]
 
 
+@after_backlog(of_record(Invoice))
 def refresh(work: Work, invoice_id: str) -> Invoice:
     """Recompute a draft from current records. Any other subscription invoice stays as it is.
 
@@ -38,12 +40,17 @@ def _computed(work: Work, invoice: Invoice) -> Invoice:
     return refreshed
 
 
+@without_backlog(Unrelated.ITSELF)
 def finalize(work: Work, invoice_id: str) -> Invoice:
-    """Finalize a draft before its grace period is over.
+    """Finalize a draft before its grace period is over; one whose period is over, as of its end.
 
     Raises `NotFound` for anything but a draft, and `Forbidden` while its taxes are not known.
     """
+    draft = visible_invoice(work, invoice_id)
+    settle_backlog(work, draft.customer_id, needed=False)
     invoice = visible_invoice(work, invoice_id)
+    if draft.status == InvoiceStatus.DRAFT and invoice.status in ISSUED:
+        return invoice
     if invoice.status != InvoiceStatus.DRAFT:
         raise NotFound("invoice", invoice_id)
     if invoice.tax_status == TaxStatus.PENDING:
@@ -53,6 +60,7 @@ def finalize(work: Work, invoice_id: str) -> Invoice:
     return subscription.finalize(work, invoice)
 
 
+@after_backlog(of_record(Invoice))
 def delete(work: Work, invoice_id: str) -> Invoice:
     """Delete a draft, with its credit notes. Raises `NotFound` and `NotAllowed`."""
     invoice = visible_invoice(work, invoice_id)

@@ -16,6 +16,7 @@ from usagebill.core.tasks import MarkOverdue
 from usagebill.core.tax_providers import TaxSubject
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
 from usagebill.operations import synced_documents
+from usagebill.operations.backlog import Unrelated, after_backlog, of_record, without_backlog
 from usagebill.operations.credit_notes.automatic import check_void_amounts
 from usagebill.operations.disputes import lose
 from usagebill.operations.invoices import generation_failures
@@ -56,6 +57,7 @@ class InvoiceVoid:
     credit_amount: Maybe[Annotated[int, limits.INVOICE_PART]] = ABSENT
 
 
+@after_backlog(of_record(Invoice))
 def update(work: Work, invoice_id: str, request: InvoiceUpdate) -> Invoice:
     """Set the payment status and replace the metadata of an issued invoice. Raises as `NotAllowed` and `Invalid`."""
     invoice = visible_invoice(work, invoice_id)
@@ -93,6 +95,7 @@ def _metadata(reader: Reader, invoice: Invoice, sent: tuple[MetadataItemInput, .
     return tuple(items)
 
 
+@after_backlog(of_record(Invoice))
 def lose_dispute(work: Work, invoice_id: str) -> Invoice:
     """Record that a dispute over an issued invoice was lost; only the first time counts and sends a message.
 
@@ -104,6 +107,7 @@ def lose_dispute(work: Work, invoice_id: str) -> Invoice:
     return lose(work, invoice, work.now)
 
 
+@without_backlog(Unrelated.OWN_INSTANT)
 def retry(work: Work, invoice_id: str) -> Invoice:
     """Retry a failed invoice: request its taxes again, or run its generation again.
 
@@ -115,6 +119,7 @@ def retry(work: Work, invoice_id: str) -> Invoice:
     return wait_again(work, invoice)
 
 
+@after_backlog(of_record(Invoice))
 def void(work: Work, invoice_id: str, request: InvoiceVoid) -> Invoice:
     """Void an issued invoice; it keeps its number. Everything that paid it goes back (`core.invoices.undoing`).
 

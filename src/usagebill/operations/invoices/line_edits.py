@@ -19,6 +19,7 @@ from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.invoices.regeneration import copied_line, relinked
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
+from usagebill.operations.backlog import Unrelated, after_backlog, of_record, without_backlog
 from usagebill.operations.invoices import adjustments
 from usagebill.operations.invoices.adjustments import AdjustedFeeInput
 from usagebill.operations.invoices.carrying_over import carry_over, move_purchase, open_purchase
@@ -36,6 +37,7 @@ from usagebill.work import Reader, Work
 __all__ = ["RegeneratedFeeInput", "RegenerationInput", "adjust_fee", "estimate_adjusted_fee", "regenerate", "reset_fee"]
 
 
+@after_backlog(of_record(Invoice))
 def adjust_fee(work: Work, invoice_id: str, request: AdjustedFeeInput) -> Fee:
     """Change the units, price or name of a draft's line; the draft is recomputed.
 
@@ -59,11 +61,13 @@ def adjust_fee(work: Work, invoice_id: str, request: AdjustedFeeInput) -> Fee:
     return adjusted_fee
 
 
+@after_backlog(of_record(Invoice))
 def reset_fee(work: Work, invoice_id: str, fee_id: str) -> Invoice:
     """Remove the adjustment of a line, and recompute the draft from usage and plan."""
     return compute(work, adjustments.removed(work, invoice_id, fee_id), finalizing=False)
 
 
+@without_backlog(Unrelated.ROLLED_BACK)
 def estimate_adjusted_fee(work: Work, invoice_id: str, request: AdjustedFeeInput) -> Fee:
     """The line, with taxes, that an adjustment would give; nothing is stored."""
     return work.dry_run(lambda trial: adjust_fee(trial, invoice_id, request))
@@ -94,6 +98,7 @@ class RegenerationInput:
     purchase_order_number: Maybe[str] = ABSENT
 
 
+@after_backlog(of_record(Invoice))
 def regenerate(work: Work, invoice_id: str, request: RegenerationInput) -> Invoice:
     """Regenerate a voided invoice with these lines: with a new number, and today's coupons, taxes and credits.
 

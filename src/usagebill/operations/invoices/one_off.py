@@ -35,6 +35,7 @@ from usagebill.core.payment_methods import chosen_method
 from usagebill.core.taxes import Tax, taxed_fee
 from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
 from usagebill.operations import invoice_custom_sections
+from usagebill.operations.backlog import after_backlog, of_customer_in
 from usagebill.operations.customer_currency import bill_in
 from usagebill.operations.invoices.record import record
 from usagebill.queries.customers import customer_by_external_id, entity_of
@@ -85,6 +86,7 @@ class _Line:
     tax_codes: tuple[str, ...]
 
 
+@after_backlog(of_customer_in)
 def create(work: Work, request: OneOffInput) -> Invoice:
     """Invoice add-ons now, without coupons, credit notes or prepaid credits.
 

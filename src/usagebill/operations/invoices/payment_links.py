@@ -12,6 +12,7 @@ from usagebill.core.payment_methods import chosen_method
 from usagebill.core.payments import PaymentPage
 from usagebill.core.provider_requests import PayableType
 from usagebill.inputs import ABSENT, Input, Maybe, value_or
+from usagebill.operations.backlog import Unrelated, after_backlog, of_record, without_backlog
 from usagebill.operations.payables import find_payable
 from usagebill.operations.payment_orders import order_payment
 from usagebill.operations.payment_pages import page_of
@@ -30,6 +31,7 @@ class PaymentRetry:
     payment_method: Maybe[Mapping[str, object]] = ABSENT
 
 
+@after_backlog(of_record(Invoice))
 def retry_payment(work: Work, invoice_id: str, request: PaymentRetry) -> None:
     """Retry to collect an unpaid invoice. If no provider collects it, a message says so.
 
@@ -50,6 +52,7 @@ def retry_payment(work: Work, invoice_id: str, request: PaymentRetry) -> None:
     order_payment(work, PayableType.INVOICE, invoice.id, chosen_method(value_or(request.payment_method, None)))
 
 
+@without_backlog(Unrelated.CONNECTION)
 def payment_url(work: Work, invoice_id: str) -> PaymentPage:
     """The page on which the customer pays an invoice at its provider.
 

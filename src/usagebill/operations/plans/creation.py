@@ -23,6 +23,7 @@ from usagebill.core.plans import (
 )
 from usagebill.inputs import Paging, changes, is_given, value_or
 from usagebill.operations import taxes
+from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.plans.charges import new_charge
 from usagebill.operations.plans.fixed_charges import new_fixed_charge
 from usagebill.operations.plans.inputs import (
@@ -57,6 +58,7 @@ def list_all(reader: Reader, paging: Paging) -> Page[Plan]:
     return reader.page(Plan, missing("parent_id"), paging=paging)
 
 
+@without_backlog(Unrelated.NEW)
 def create(work: Work, request: PlanInput) -> Plan:
     """A new plan with its charges, thresholds and commitment. Raises `Invalid`, and `NotFound` for references."""
     charges, fixed_charges = value_or(request.charges, ()), value_or(request.fixed_charges, ())

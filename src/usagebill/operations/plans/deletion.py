@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from usagebill.core.plans import Plan
 from usagebill.core.tasks import EndPlan
+from usagebill.operations.backlog import after_backlog, of_plan
 from usagebill.operations.plans.records import changed_plans
 from usagebill.queries.plans import overrides_of, plan_by_code
 from usagebill.views.plans import deleted_plan
@@ -14,6 +15,7 @@ from usagebill.work import Work
 __all__ = ["delete"]
 
 
+@after_backlog(of_plan)
 def delete(work: Work, code: str) -> Plan:
     """Delete the plan and its overrides, and end every subscription on them, in a job. Raises `NotFound`."""
     plan = replace(plan_by_code(work, code), pending_deletion=True, updated_at=work.now)

@@ -8,6 +8,7 @@ from usagebill.core.errors import NotFound
 from usagebill.core.metadata import Metadata, merged_metadata
 from usagebill.core.plans import Plan
 from usagebill.inputs import is_given
+from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.plans.creation import sent_metadata
 from usagebill.operations.plans.inputs import MetadataInput
 from usagebill.queries.plans import plan_by_code
@@ -24,6 +25,7 @@ def _stored(work: Work, plan: Plan, metadata: Metadata | None) -> Metadata | Non
     return metadata
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def replace_metadata(work: Work, code: str, request: MetadataInput) -> Metadata | None:
     """Replace the metadata of the plan; if absent, nothing changes. Raises `NotFound` and `Invalid`."""
     plan = plan_by_code(work, code)
@@ -31,6 +33,7 @@ def replace_metadata(work: Work, code: str, request: MetadataInput) -> Metadata 
     return _stored(work, plan, sent_metadata(request.metadata) if sent else plan.metadata)
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def merge_metadata(work: Work, code: str, request: MetadataInput) -> Metadata | None:
     """Set the keys that are sent, and keep the others. Raises `NotFound` and `Invalid`."""
     plan = plan_by_code(work, code)
@@ -39,11 +42,13 @@ def merge_metadata(work: Work, code: str, request: MetadataInput) -> Metadata | 
     return _stored(work, plan, merged if merged is None else sent_metadata(merged))
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def delete_metadata(work: Work, code: str) -> None:
     """Remove the plan's metadata, if there is any. Raises `NotFound`."""
     _stored(work, plan_by_code(work, code), None)
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def delete_metadata_key(work: Work, code: str, key: str) -> Metadata:
     """Remove one key, if present. Raises `NotFound` for the plan, or if it has no metadata."""
     plan = plan_by_code(work, code)

@@ -21,7 +21,7 @@ from usagebill.core.subscriptions import (
 )
 from usagebill.inputs import is_given, value_or
 from usagebill.operations import customers
-from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.backlog import after_backlog, of_customer_in, settle_backlog
 from usagebill.operations.customer_currency import bill_in
 from usagebill.operations.plans.overrides import Overridden, apply_overrides
 from usagebill.operations.subscriptions.authorization import authorize, check_authorization
@@ -42,6 +42,7 @@ __all__ = ["create"]
 _NOT_AUTHORIZED = AuthorizationOptions()
 
 
+@after_backlog(of_customer_in)
 def create(work: Work, request: SubscriptionInput, options: AuthorizationOptions = _NOT_AUTHORIZED) -> Subscription:
     """Put a customer on a plan.
 

@@ -17,7 +17,7 @@ from usagebill.core.subscriptions import (
 )
 from usagebill.core.tasks import AnnounceTermination, EndSubscription
 from usagebill.operations.alert_watch import check_before_end
-from usagebill.operations.backlog import after_backlog, of_subscription
+from usagebill.operations.backlog import after_backlog, of_subscriptions
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill, foresee_bill
 from usagebill.operations.subscriptions.activation import cancel_waiting
@@ -36,7 +36,7 @@ from usagebill.work import Work
 __all__ = ["announce_due", "cancel_pending", "delete", "end_due", "terminate", "termination_options"]
 
 
-@after_backlog(of_subscription)
+@after_backlog(of_subscriptions, needed=True)
 def delete(work: Work, external_id: str, options: SubscriptionTermination) -> Subscription:
     """End the active subscription with this external id now, or cancel the pending one (`status`).
 

@@ -17,7 +17,7 @@ from usagebill.core.subscriptions import (
 )
 from usagebill.inputs import is_given
 from usagebill.operations.alert_watch import watch_subscription
-from usagebill.operations.backlog import after_backlog, of_subscription
+from usagebill.operations.backlog import after_backlog, of_subscriptions
 from usagebill.operations.customer_currency import check_currency
 from usagebill.operations.plans.overrides import apply_overrides
 from usagebill.operations.subscriptions.inputs import StatusOptions, SubscriptionUpdate, instant_of
@@ -39,7 +39,7 @@ from usagebill.work import Reader, Work
 __all__ = ["find_to_change", "update"]
 
 
-@after_backlog(of_subscription)
+@after_backlog(of_subscriptions, needed=True)
 def update(work: Work, external_id: str, request: SubscriptionUpdate, options: StatusOptions) -> Subscription:
     """Change the sent fields. Raises `NotFound`, `NotAllowed` or `Invalid`.
 

@@ -32,6 +32,7 @@ from usagebill.core.wallets import (
     floored_credits,
 )
 from usagebill.inputs import Maybe, is_given, value_or
+from usagebill.operations.backlog import after_backlog, of_customer, of_customer_in
 from usagebill.operations.customer_currency import bill_in
 from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
 from usagebill.operations.wallets.inputs import (
@@ -51,11 +52,13 @@ from usagebill.work import Reader, Work
 __all__ = ["create", "create_of_customer", "entity_by_code", "is_code_taken", "metric_ids_of_codes"]
 
 
+@after_backlog(of_customer_in)
 def create(work: Work, request: WalletInput) -> Wallet:
     """A new wallet of the named customer; its initial top-up follows right after. Raises `Invalid` and `NotFound`."""
     return _create(work, work.tx.first(Customer, eq("external_id", request.external_customer_id or "")), request)
 
 
+@after_backlog(of_customer)
 def create_of_customer(work: Work, external_id: str, request: WalletInput) -> Wallet:
     """A new wallet of this customer. Raises `NotFound` and `Invalid`."""
     return _create(work, customer_by_external_id(work, external_id), request)

@@ -8,6 +8,7 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.metadata import Metadata, merged_metadata, metadata_errors
 from usagebill.core.wallets import Wallet
 from usagebill.inputs import is_given
+from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.wallet_ledger import tell_wallet
 from usagebill.operations.wallets.inputs import MetadataInput
 from usagebill.queries.customers import customer_by_external_id
@@ -43,11 +44,13 @@ def _stored(work: Work, wallet: Wallet, metadata: Metadata | None) -> Metadata |
     return metadata
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def replace_metadata(work: Work, wallet_id: str, request: MetadataInput) -> Metadata | None:
     """Replace the metadata of the wallet; if absent, nothing changes. Raises `NotFound` and `Invalid`."""
     return _replaced(work, wallet_by_id(work, wallet_id), request)
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def replace_metadata_of_customer(work: Work, external_id: str, code: str, request: MetadataInput) -> Metadata | None:
     """The same for the customer's wallet with this code."""
     return _replaced(work, _by_code(work, external_id, code), request)
@@ -59,11 +62,13 @@ def _replaced(work: Work, wallet: Wallet, request: MetadataInput) -> Metadata | 
     return _stored(work, wallet, checked_metadata(request.metadata))
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def merge_metadata(work: Work, wallet_id: str, request: MetadataInput) -> Metadata | None:
     """Set the keys that are sent, and keep the others. Raises `NotFound` and `Invalid`."""
     return _merged(work, wallet_by_id(work, wallet_id), request)
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def merge_metadata_of_customer(work: Work, external_id: str, code: str, request: MetadataInput) -> Metadata | None:
     """The same for the customer's wallet with this code."""
     return _merged(work, _by_code(work, external_id, code), request)
@@ -76,21 +81,25 @@ def _merged(work: Work, wallet: Wallet, request: MetadataInput) -> Metadata | No
     return _stored(work, wallet, None if merged is None else checked_metadata(merged))
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def delete_metadata(work: Work, wallet_id: str) -> None:
     """Remove the wallet's metadata, if there is any. Raises `NotFound`."""
     _stored(work, wallet_by_id(work, wallet_id), None)
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def delete_metadata_of_customer(work: Work, external_id: str, code: str) -> None:
     """The same for the customer's wallet with this code."""
     _stored(work, _by_code(work, external_id, code), None)
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def delete_metadata_key(work: Work, wallet_id: str, key: str) -> Metadata:
     """Remove one key, if present. Raises `NotFound` for the wallet, or if it has no metadata."""
     return _without(work, wallet_by_id(work, wallet_id), key)
 
 
+@without_backlog(Unrelated.NOT_BILLED)
 def delete_metadata_key_of_customer(work: Work, external_id: str, code: str, key: str) -> Metadata:
     """The same for the customer's wallet with this code."""
     return _without(work, _by_code(work, external_id, code), key)

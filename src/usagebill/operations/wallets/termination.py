@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from usagebill.core.tasks import ExpireWallet
 from usagebill.core.wallets import Wallet, WalletStatus, terminated
-from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.backlog import after_backlog, of_customer, of_record
 from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
 from usagebill.operations.wallets.rules import end_rules
 from usagebill.queries.customers import customer_by_external_id
@@ -14,16 +14,16 @@ from usagebill.work import Work
 __all__ = ["end_wallet", "end_wallets", "expire", "terminate", "terminate_of_customer", "watch_expiration"]
 
 
+@after_backlog(of_record(Wallet))
 def terminate(work: Work, wallet_id: str) -> Wallet:
     """End a wallet and its rules. Its credits stay, but are not used any more; an ended one is left unchanged.
 
-    The customer's backlog is billed first. Raises `NotFound`.
+    Raises `NotFound`.
     """
-    wallet = wallet_by_id(work, wallet_id)
-    settle_backlog(work, wallet.customer_id, needed=False)
     return end_wallet(work, wallet_by_id(work, wallet_id))
 
 
+@after_backlog(of_customer)
 def terminate_of_customer(work: Work, external_id: str, code: str) -> Wallet:
     """End the customer's wallet with this code. Raises `NotFound`."""
     return terminate(work, wallet_by_code(work, customer_by_external_id(work, external_id), code).id)

@@ -16,7 +16,7 @@ from usagebill.core.wallet_requests import (
 )
 from usagebill.core.wallets import Wallet, WalletStatus
 from usagebill.inputs import changes, is_given, value_or
-from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.backlog import after_backlog, of_customer, of_record
 from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
 from usagebill.operations.wallets.creation import entity_by_code, is_code_taken, metric_ids_of_codes
 from usagebill.operations.wallets.inputs import WalletUpdate, selection_of
@@ -31,12 +31,12 @@ from usagebill.work import Work
 __all__ = ["update", "update_of_customer"]
 
 
+@after_backlog(of_record(Wallet))
 def update(work: Work, wallet_id: str, request: WalletUpdate) -> Wallet:
     """Change the sent fields of an active wallet, never its currency, rate or credits.
 
-    The customer's backlog is billed first, with the wallet as it was. Raises `NotFound` and `Invalid`.
+    Raises `NotFound` and `Invalid`.
     """
-    settle_backlog(work, wallet_by_id(work, wallet_id).customer_id, needed=False)
     wallet = wallet_by_id(work, wallet_id)
     if wallet.status == WalletStatus.TERMINATED:
         raise Invalid(wallet_id="wallet_is_terminated")
@@ -75,6 +75,7 @@ def update(work: Work, wallet_id: str, request: WalletUpdate) -> Wallet:
     return changed
 
 
+@after_backlog(of_customer)
 def update_of_customer(work: Work, external_id: str, code: str, request: WalletUpdate) -> Wallet:
     """Change the customer's wallet with this code. Raises `NotFound` and `Invalid`."""
     return update(work, wallet_by_code(work, customer_by_external_id(work, external_id), code).id, request)
