@@ -271,6 +271,10 @@ def test_every_example_is_accepted_and_nothing_it_needs_is_left_out(box: Scenari
         method, endpoint = row.split()[0], rows[row]
         if row == "POST /payment_requests":
             box.travel_to("2024-05-01T00:00:00Z")
+        if row == "POST /invoices/{invoice_id}/void":
+            # The note of the first invoice has paid other ones, which is why that one can be voided no more.
+            invoice = box.post("/invoices", invoice=story.real(EXAMPLES["POST /invoices"])["invoice"])["invoice"]
+            story.ids["invoice_id"] = invoice["svc_id"]
         body, path = story.real(example), f"/api/v1{story.path(endpoint)}"
         validator = Draft202012Validator(resolved(described, body_schema(described, method, endpoint.path)))
         assert [error.message for error in validator.iter_errors(example)] == [], row

@@ -264,12 +264,18 @@ def progressive_bill(
             subscription=subscription,
             definition=definition,
             window=usage_window(boundaries.charges, cycle_at(contract, reader.now).tz, subscription),
-            known_at=reader.now,
+            # However late it is seen that usage has passed a threshold: what passed it is billed.
             with_minimum=False,
         ),
     )
     return replace(
-        settled_bill(reader, invoice, [with_counted_usage(reader, period, definition)], fees, contracts=[contract]),
+        settled_bill(
+            reader,
+            invoice,
+            [with_counted_usage(reader, period, definition, as_of_run=False)],
+            fees,
+            contracts=[contract],
+        ),
         may_be_empty=KINDS[Trigger.THRESHOLD].may_be_empty,
     )
 

@@ -134,7 +134,8 @@ def test_a_commitment_in_advance_is_settled_a_period_later() -> None:
             [],
             [share(1_000_000, 5, 7) - share(100_000, 5, 7)],
             [1_000_000 - 100_000],
-            [share(1_000_000, 3, 7) - 100_000],
+            # Of the last fee, the part for the days after the end was credited.
+            [share(1_000_000, 3, 7) - share(100_000, 3, 7)],
         ]
 
 

@@ -33,13 +33,18 @@ def period_usage(reader: Reader, context: BillingContext) -> list[Fee]:
     return usage.rated_usage(reader, whose) if IN_ARREARS[context.period.invoicing_reason].usage else []
 
 
-def with_counted_usage(reader: Reader, period: BillingPeriod, definition: PlanDefinition) -> BillingPeriod:
-    """The period with what is counted for it now."""
+def with_counted_usage(
+    reader: Reader, period: BillingPeriod, definition: PlanDefinition, *, as_of_run: bool = True
+) -> BillingPeriod:
+    """The period with what is counted for it now: events that were received by the run's instant, or all that are
+    stored.
+    """
     if period.charges_from_datetime is None:
         return period
     # An invoice may be billed ahead of time, and an event may come at the very instant of the count: what is not stored
     # yet is not known.
-    known_at = min(reader.now, reader.tx.events.last_received() or _BEGINNING)
+    stored_until = reader.tx.events.last_received() or _BEGINNING
+    known_at = min(reader.now, stored_until) if as_of_run else stored_until
     return replace(period, counted=counted_usage(definition.charges, definition.metrics, known_at))
 
 
