@@ -380,3 +380,19 @@ def test_a_proxy_of_the_environment_makes_the_connections(
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         assert poster.post(server.url, {}, b"direct").status == 200
         assert len(between.requests) == 3
+
+
+@pytest.mark.parametrize("part", [b"X-Trailer: more\r\n", b"x" * 100], ids=["many trailers", "one without end"])
+def test_trailers_of_an_answer_are_dropped_and_bounded(part: bytes) -> None:
+    start = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-First: "
+    with Server(drip(start, part * 1_000)) as server, posting(30) as poster:
+        answer = poster.post(server.url, {}, b"")
+        assert (answer.status, answer.body, answer.is_whole) == (200, b"ok", False)
+        assert set(answer.headers) == {"transfer-encoding"}
+
+
+def test_a_trailer_of_an_answer_is_not_one_of_its_headers() -> None:
+    talk = always(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nDate: x\r\n\r\n")
+    with Server(talk) as server, posting(30) as poster:
+        answer = poster.post(server.url, {}, b"")
+        assert (answer.body, answer.is_whole, set(answer.headers)) == (b"ok", True, {"transfer-encoding"})

@@ -135,6 +135,7 @@ class _Connection(asyncio.Protocol):
         self._status: int | None = None
         self._body = bytearray()
         self._headers: dict[str, str] = {}
+        # Bytes that are not part of a body: the head, and since the body's latest part its framing and trailers.
         self._head_bytes = 0
         self._is_bounded = False
         self._closes: asyncio.TimerHandle | None = None
@@ -195,15 +196,14 @@ class _Connection(asyncio.Protocol):
             # An unsolicited answer.
             self.close()
             return
-        if self._status is None:
-            self._head_bytes += len(data)
+        self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._end(is_whole=False, problem=ValueError("the answer is not HTTP"))
         except httptools.HttpParserError as problem:
             self._end(is_whole=False, problem=ValueError(f"the answer is not HTTP: {problem}"))
-        if self._status is None and self._head_bytes > _LARGEST_HEAD:
+        if self._head_bytes > _LARGEST_HEAD:
             self._end(is_whole=False, problem=ValueError("the answer's headers are too long"))
         if len(self._body) > self._largest:
             self._end(is_whole=False, problem=ValueError("the answer is too long"))
@@ -217,6 +217,9 @@ class _Connection(asyncio.Protocol):
     # Called by httptools
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._status is not None:
+            # A trailer, which nobody reads.
+            return
         lower = name.lower()
         if lower in (b"content-length", b"transfer-encoding"):
             self._is_bounded = True
@@ -229,6 +232,7 @@ class _Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._body += body
+        self._head_bytes = 0
 
     def on_message_complete(self) -> None:
         if self._status is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ import msgspec
 
 from usagebill.core.numbers import MOST_DIGITS, is_bounded, parse_json_fraction
 
-__all__ = ["Json", "JsonObject", "encode_json", "parse_json", "with_prefix"]
+__all__ = ["Json", "JsonObject", "encode_json", "parse_json", "stored_json", "with_prefix"]
 
 Json = Any
 JsonObject = dict[str, Any]
@@ -45,22 +46,35 @@ def with_prefix(value: Json, old: str, new: str) -> Json:
 
 
 def parse_json(text: bytes) -> Json:
-    """Parsed JSON, its fractions as `Decimal`.
+    """JSON that somebody else wrote, parsed, its fractions as `Decimal`.
 
-    Raises `ValueError` for text that is not JSON, and for numbers too large to compute with (`numbers.is_bounded`).
+    Raises `ValueError` for text that is not JSON, and for what nothing further in can be given: numbers too large to
+    compute with (`numbers.is_bounded`), values nested too deep, and NUL characters, which PostgreSQL does not store.
     """
     try:
         parsed = _decoder.decode(text)
-        if _has_long_integer(text):
-            _check_integers(parsed)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise ValueError(str(problem)) from problem
+    if _has_long_integer(text):
+        _check_integers(parsed)
+    if _NUL.search(text):
+        raise ValueError("texts have no NUL characters (\\u0000)")
+    _check_depth(parsed)
     return parsed
+
+
+def stored_json(text: bytes | str) -> Json:
+    """JSON that this service wrote, parsed, its fractions as `Decimal`."""
+    return _decoder.decode(text)
 
 
 _decoder = msgspec.json.Decoder(float_hook=parse_json_fraction)
 _DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 _TOO_LONG = b"0" * (MOST_DIGITS + 1)
+# Written as it is, a NUL is not JSON. An even number of backslashes before it are characters themselves.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+# Objects and lists inside each other. Python's own functions fail at 1,000, less the calls that led to them.
+_MOST_NESTED = 100
 
 
 def _has_long_integer(text: bytes) -> bool:
@@ -78,3 +92,17 @@ def _check_integers(parsed: Json) -> None:
             pending.extend(item)
         elif isinstance(item, int) and not is_bounded(item):
             raise ValueError(f"numbers have at most {MOST_DIGITS} digits")
+
+
+def _check_depth(parsed: Json) -> None:
+    level = [parsed]
+    for _ in range(_MOST_NESTED):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if outer.__class__ is dict else outer if outer.__class__ is list else ())
+            if inner.__class__ is dict or inner.__class__ is list
+        ]
+        if not level:
+            return
+    raise ValueError(f"objects and lists are nested at most {_MOST_NESTED} deep")

@@ -92,7 +92,7 @@ def test_every_format_says_the_same(file: str, tmp_path: Path, kind: str) -> Non
     january = ("--from", "2024-01-01", "--to", "2024-02-01")
     when = january if kind == "usage" else ()
     as_csv, as_parquet, as_excel = (
-        exported(file, kind, tmp_path / f"{kind}.{ending}", *when) for ending in ("csv", "parquet", "xlsx")
+        exported(file, kind, tmp_path / f"{kind}.{ending}", "--raw", *when) for ending in ("csv", "parquet", "xlsx")
     )
     assert len(as_csv) == len(as_parquet) == len(as_excel) > 0
     assert list(as_csv[0]) == list(as_parquet[0]) == list(as_excel[0])
@@ -291,3 +291,21 @@ def test_a_text_that_excel_would_cut_is_named_and_leaves_no_file(tmp_path: Path)
     )
     assert (done.exit_code, "properties has a text of" in done.output) == (1, True)
     assert sorted(entry.name for entry in tmp_path.iterdir() if entry.name.startswith("e")) == []
+
+
+@pytest.mark.parametrize("name", ["=1+2", "+1", "-1", "@SUM(1)", "\t=1", "'=1", "it's"])
+def test_no_text_of_a_csv_file_is_a_formula(tmp_path: Path, name: str) -> None:
+    database = str(tmp_path / "billing.db")
+    with Billing(database) as billing:
+        billing.customers.upsert(external_id=name, currency="EUR")
+        billing.add_ons.create(name="A", code="a", amount_cents=100, amount_currency="EUR")
+        billing.invoices.create_one_off(external_customer_id=name, fees=[{"add_on_code": "a", "units": 1}])
+    path = tmp_path / "invoices.csv"
+    path.touch(mode=0o644)
+    (shown,) = exported(database, "invoices", path)
+    assert shown["external_customer_id"] == (name if name == "it's" else f"'{name}")
+    assert path.stat().st_mode & 0o777 == 0o600
+    (raw,) = exported(database, "invoices", path, "--raw")
+    assert raw["external_customer_id"] == name
+    # Numbers are no texts.
+    assert shown["total_amount_cents"] == raw["total_amount_cents"] == "100"

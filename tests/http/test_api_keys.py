@@ -179,11 +179,26 @@ class TestKeysThatManageKeys:
         assert (status, body["code"]) == (403, "permissions_beyond_own")
         assert box.get("/api_keys")["api_keys"][0]["expires_at"] is None
 
+    def test_touches_no_key_that_may_do_more(self, box: Scenario, clerk: str) -> None:
+        (owner, *_) = box.get("/api_keys")["api_keys"]
+        path = f"/api_keys/{owner['svc_id']}"
+        narrower = {"permissions": {"plan": ["read"]}}
+        for change in ({"name": "mine"}, {"expires_at": "2124-01-01T00:00:00Z"}, narrower):
+            status, body = called(box, clerk, "PUT", path, api_key=change)
+            assert (status, body["code"]) == (403, "permissions_beyond_own")
+        status, body = called(box, clerk, "DELETE", path)
+        assert (status, body["code"]) == (403, "permissions_beyond_own")
+        assert box.get("/api_keys")["api_keys"][0] == owner
+
+    def test_revokes_what_may_do_no_more(self, box: Scenario, clerk: str) -> None:
+        made = called(box, clerk, "POST", "/api_keys", api_key={"name": "reader"})[1]["api_key"]
+        assert called(box, clerk, "DELETE", f"/api_keys/{made['svc_id']}")[0] == 200
+
     def test_widens_no_key_beyond_itself(self, box: Scenario, clerk: str) -> None:
-        other = box.post("/api_keys", api_key={"name": "o", "permissions": {"tax": ["read"]}})["api_key"]
+        other = box.post("/api_keys", api_key={"name": "o", "permissions": {"plan": ["read"]}})["api_key"]
         path = f"/api_keys/{other['svc_id']}"
         for permissions, expected in (
-            ({"tax": ["read"], "plan": ["read"]}, 200),  # what it had, and what the clerk has
+            ({"plan": ["read"], "api_key": ["read"]}, 200),
             ({"plan": ["read"], "coupon": ["read"]}, 403),
         ):
             assert called(box, clerk, "PUT", path, api_key={"permissions": permissions})[0] == expected
@@ -201,3 +216,14 @@ def test_keys_in_the_library(box: Scenario) -> None:
     assert [key.name for key in box.billing.api_keys.list().items] == [None]
     with pytest.raises(Invalid):
         box.billing.api_keys.create(permissions={"moon": ["read"]})
+
+
+@each("lacking", ["customer", "invoice", "wallet"])
+def test_a_portal_link_needs_the_rights_to_what_the_portal_shows(box: Scenario, lacking: str) -> None:
+    box.customer()
+    all_three = {resource: ["read"] for resource in ("customer", "invoice", "wallet")}
+    for permissions, status in ((all_three, 200), ({**all_three, lacking: ["write"]}, 403)):
+        key = box.post("/api_keys", api_key={"name": "support", "permissions": permissions})["api_key"]["value"]
+        answered, body = called(box, key, "GET", "/customers/acme/portal_url")
+        assert answered == status
+    assert body["code"] == f"read_action_not_allowed_for_{lacking}"

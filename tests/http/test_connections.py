@@ -197,3 +197,24 @@ def test_the_first_use_of_a_key_is_noted_though_it_only_reads_while_others_write
         service.stop()
         assert other.execute("SELECT count(*) FROM api_keys WHERE last_used_at IS NOT NULL").fetchone() == (1,)
         other.close()
+
+
+CHUNKED = b"2\r\n{}\r\n0\r\n"
+
+
+@own_server
+@pytest.mark.parametrize("key", [True, False])
+@pytest.mark.parametrize(
+    "rest",
+    [CHUNKED + b"X-One: 1\r\n\r\n", CHUNKED + b"X-Endless: " + b"x" * 400_000, b"2;" + b"x" * 400_000],
+    ids=["a trailer", "a trailer without end", "a chunk extension without end"],
+)
+def test_what_comes_beside_a_body_is_refused(impatient: Service, rest: bytes, key: bool) -> None:
+    """Of what a client goes on sending, no more than 64 KiB and what one read brings is kept."""
+    with connect(impatient, head(impatient, "Transfer-Encoding: chunked", key=key)) as connection:
+        with suppress(ConnectionError):
+            connection.sendall(rest)
+        answer = received(connection)
+    assert int(answer.split()[1]) == 431
+    assert b"trailers" in answer
+    assert impatient.client.get("/ready").status_code == 200

@@ -90,7 +90,9 @@ def test_json_without_the_root_is_400_and_names_it(service: Service, body: bytes
 
 
 @own_server
-@pytest.mark.parametrize("target", ["/api/v1/customers/%", "/api/v1/customers/%zz", "/api/v1/customers/%ff"])
+@pytest.mark.parametrize(
+    "target", ["/api/v1/customers/%", "/api/v1/customers/%zz", "/api/v1/customers/%ff", "/api/v1/customers/%00"]
+)
 def test_bad_percent_encoding_is_400(service: Service, target: str) -> None:
     assert_unread(raw(service, line(service, target)))
 
@@ -111,7 +113,7 @@ def test_unknown_paths_are_404(service: Service, path: str) -> None:
 
 
 @own_server
-@pytest.mark.parametrize("code", ["a%0Ab", "%0A", "a%0D%0Ab", "%00", "a%2Fb", "a.b.json", "%E2%80%A8"])
+@pytest.mark.parametrize("code", ["a%0Ab", "%0A", "a%0D%0Ab", "a%2Fb", "a.b.json", "%E2%80%A8"])
 def test_codes_of_any_character_reach_the_api(service: Service, code: str) -> None:
     answer = service.client.get(f"/api/v1/plans/{code}")
     assert (answer.status_code, answer.json()["code"]) == (404, "plan_not_found")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -201,3 +203,28 @@ def test_the_log_of_a_file_that_always_has_a_reader_is_emptied_once_it_has_none(
     assert tenant.read(lambda tx: tx.count(Tax)) == 19
     store.close()
     other.close()
+
+
+_CUT = """
+import os, sqlite3, sys
+from usagebill import Billing
+from usagebill.core.customers import Customer
+with Billing(sys.argv[1], deliver=False) as billing:
+    for number in range(400):
+        billing.customers.upsert(external_id=f"c{number}", name="n" * 250)
+    billing.store.read(billing.organization.id, lambda tx: tx.find(Customer))
+with Billing(sys.argv[1], deliver=False) as billing:
+    billing.customers.get('c0')
+    os.truncate(sys.argv[1], 8192)
+    try:
+        billing.store.read(billing.organization.id, lambda tx: tx.find(Customer))
+    except sqlite3.Error as problem:
+        print("said:", problem, flush=True)
+    os._exit(0)
+"""
+
+
+def test_a_file_cut_off_while_it_is_read_is_an_error_and_not_the_end_of_the_process(tmp_path: Path) -> None:
+    script = [sys.executable, "-c", _CUT, str(tmp_path / "billing.db")]
+    done = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout[:5]) == (0, "said:"), done.stderr

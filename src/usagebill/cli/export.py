@@ -51,6 +51,7 @@ _USAGE_COLUMNS: Mapping[str, type] = {
     show_default=True,
     help="fees: use the columns of the FinOps specification FOCUS 1.2.",
 )
+@click.option("--raw", is_flag=True, help="CSV: texts exactly as they are, even if spreadsheets compute them.")
 @organization_option
 @database()
 def export(
@@ -60,6 +61,7 @@ def export(
     start: str | None,
     end: str | None,
     columns: str,
+    raw: bool,
     organization: str | None,
     path: str,
 ) -> None:
@@ -78,7 +80,7 @@ def export(
         table = _usage(billing, first, last) if kind == "usage" else FOCUS if columns == "focus" else EXPORTS[kind]
         part = target if target == "-" else f"{target}.part"
         try:
-            written = billing.reading(lambda reader: _write(reader, table, part, file_format, kind, first, last))
+            written = billing.reading(lambda reader: _write(reader, table, part, file_format, kind, first, last, raw))
         except BaseException:
             if part != "-":
                 Path(part).unlink(missing_ok=True)
@@ -89,7 +91,14 @@ def export(
 
 
 def _write(
-    reader: Reader, table: Export, path: str, file_format: str, kind: str, start: datetime | None, end: datetime | None
+    reader: Reader,
+    table: Export,
+    path: str,
+    file_format: str,
+    kind: str,
+    start: datetime | None,
+    end: datetime | None,
+    raw: bool,
 ) -> int:
     """Write all rows; returns their number."""
     rows = 0
@@ -103,7 +112,8 @@ def _write(
             console=Console(stderr=True),
             disable=not is_shown,
         ) as progress,
-        sink(path, file_format, table.columns) as file,
+        # Events are read back by `events import`, which must find every text as it was.
+        sink(path, file_format, table.columns, raw=raw or kind == "events") as file,
     ):
         task = progress.add_task(kind, total=table.count(reader, start, end) if is_shown else None)
         for row in table.rows(reader, start, end):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +18,7 @@ import click
 
 from usagebill.core.numbers import decimal_text, round_to
 
-__all__ = ["FORMATS", "Sink", "sink"]
+__all__ = ["FORMATS", "Sink", "harmless", "make_private", "sink"]
 
 FORMATS = ("csv", "parquet", "xlsx")
 _BATCH = 5_000
@@ -34,11 +36,25 @@ class Sink(Protocol):
 
 
 @contextmanager
-def sink(path: str, format: str, columns: Mapping[str, type]) -> Iterator[Sink]:
-    """A file of these columns, complete when the block ends; `-` is standard output (CSV only)."""
-    made = {"csv": _csv, "parquet": _parquet, "xlsx": _xlsx}[format]
-    with made(path, columns) as file:
+def sink(path: str, format: str, columns: Mapping[str, type], *, raw: bool = False) -> Iterator[Sink]:
+    """A file of these columns, complete when the block ends and readable by its owner alone; `-` is standard output
+    (CSV only). In CSV, texts that spreadsheets would compute get an apostrophe before them, unless `raw`.
+    """
+    if path != "-":
+        make_private(path)
+    made = _csv(path, columns, raw) if format == "csv" else {"parquet": _parquet, "xlsx": _xlsx}[format](path, columns)
+    with made as file:
         yield file
+
+
+def make_private(path: str) -> None:
+    """An empty file of mode 600, also where there was one that others may read."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        if Path(path).is_file():
+            os.fchmod(file, 0o600)
+    finally:
+        os.close(file)
 
 
 def _needed(module: str, package: str) -> Any:
@@ -59,22 +75,33 @@ def _plain(value: object) -> object:
     return str(value)
 
 
+# Spreadsheets compute texts that begin so, whoever wrote them: a customer's name may be a formula. An apostrophe makes
+# them text; one that stood there already gets another, so that the first can always be taken away.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+
+
+def harmless(value: object) -> object:
+    """A value of a cell, its text never a formula."""
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+
+
 class _CsvFile:
-    def __init__(self, text: Any, columns: Mapping[str, type]) -> None:
+    def __init__(self, text: Any, columns: Mapping[str, type], raw: bool) -> None:
+        self._raw = raw
         self._writer = csv.writer(text)
         self._writer.writerow(columns)
 
     def write(self, values: Sequence[object]) -> None:
-        self._writer.writerow([_plain(value) for value in values])
+        self._writer.writerow([_plain(value if self._raw else harmless(value)) for value in values])
 
 
 @contextmanager
-def _csv(path: str, columns: Mapping[str, type]) -> Iterator[Sink]:
+def _csv(path: str, columns: Mapping[str, type], raw: bool) -> Iterator[Sink]:
     if path == "-":
-        yield _CsvFile(sys.stdout, columns)
+        yield _CsvFile(sys.stdout, columns, raw)
         return
     with Path(path).open("w", encoding="utf-8", newline="") as text:
-        yield _CsvFile(text, columns)
+        yield _CsvFile(text, columns, raw)
 
 
 class _ParquetFile:

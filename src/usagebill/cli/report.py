@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from usagebill.billing import Billing
+from usagebill.cli.export_files import harmless, make_private
 from usagebill.cli.options import as_json, database, opened, organization_option, print_json
 from usagebill.core.currencies import exponent, major_from_cents
 
@@ -96,6 +97,7 @@ _OF_MONTHS = ("months", "billing_entity_code")
     "--at-most", type=click.IntRange(min=1), default=100, show_default=True, help="How many rows of each to print."
 )
 @click.option("--csv", "csv_path", metavar="FILE", help="Write all rows of one report to a file; - is standard output.")
+@click.option("--raw", is_flag=True, help="With --csv: texts exactly as they are, even if spreadsheets compute them.")
 @database()
 @organization_option
 @as_json
@@ -103,6 +105,7 @@ def report(
     name: str | None,
     at_most: int,
     csv_path: str | None,
+    raw: bool,
     path: str,
     organization: str | None,
     json_output: bool,
@@ -121,7 +124,7 @@ def report(
         rows = {chosen: _rows(billing, chosen, options) for chosen in ([name] if name else REPORTS)}
         codes = {entity.id: entity.code for entity in billing.billing_entities.list()}
     if csv_path is not None and name is not None:
-        _write_csv(csv_path, rows[name])
+        _write_csv(csv_path, rows[name], raw)
     elif json_output:
         print_json({REPORTS[chosen].root: shown for chosen, shown in rows.items()})
     else:
@@ -148,17 +151,19 @@ def _rows(billing: Billing, name: str, options: Mapping[str, object]) -> list[Ro
     return [billing.view(row) for row in records]
 
 
-def _write_csv(path: str, rows: Sequence[Row]) -> None:
+def _write_csv(path: str, rows: Sequence[Row], raw: bool) -> None:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     if rows:
         writer.writerow(rows[0])
-        writer.writerows([_csv_value(value) for value in row.values()] for row in rows)
+        cells = ([_csv_value(value) for value in row.values()] for row in rows)
+        writer.writerows(row if raw else [harmless(cell) for cell in row] for row in cells)
     if path == "-":
         # Written directly: `echo` strips control characters.
         sys.stdout.write(text.getvalue())
         return
     try:
+        make_private(path)
         with open(path, "w", encoding="utf-8", newline="") as file:
             file.write(text.getvalue())
     except OSError as problem:

@@ -13,6 +13,8 @@ from usagebill.core.periods import Interval
 from usagebill.core.periods.calendar import add_months
 
 __all__ = [
+    "FIRST_DAY",
+    "LAST_DAY",
     "GrossRevenue",
     "InvoiceCollection",
     "InvoicedUsage",
@@ -26,6 +28,10 @@ __all__ = [
     "recurring_revenue",
     "spread",
 ]
+
+# The days that can be asked about, both included. Beyond them no period can be computed: a date ends with 9999.
+FIRST_DAY = date(1900, 1, 1)
+LAST_DAY = date(9000, 12, 31)
 
 # The days and weeks in a month, for recurring revenue.
 _DAYS_OF_A_MONTH = Fraction(3044, 100)

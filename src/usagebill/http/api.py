@@ -40,7 +40,7 @@ from usagebill.http.rate_limit import RateLimit
 from usagebill.http.request_log import is_logged, logged
 from usagebill.http.strictness import Strictness
 from usagebill.inputs import read
-from usagebill.json_text import Json, JsonObject, encode_json, parse_json, with_prefix
+from usagebill.json_text import Json, JsonObject, encode_json, parse_json, stored_json, with_prefix
 from usagebill.logs import plain_traceback
 from usagebill.operations import api_keys, security_logs
 from usagebill.queries.near_records import is_named, near_record
@@ -127,8 +127,9 @@ class _Confirmation:
     def make(self, work: Reader) -> None:
         """Raises `_NotConfirmed` if anything about the caller has changed."""
         caller = self._caller
+        self.is_made = False
         key, organization = work.tx.get_each((ApiKey, caller.key.id), (Organization, caller.organization.id))
-        if key != self._caller.key or organization != self._caller.organization:
+        if key != caller.key or organization != caller.organization:
             raise _NotConfirmed
         self.is_made = True
 
@@ -169,8 +170,11 @@ def _only_looks(endpoint: Endpoint) -> bool:
 def _check_permission(exchange: _Exchange, caller: _Caller, endpoint: Endpoint) -> None:
     """Raises `Forbidden` if the key may not use the endpoint."""
     mode = "read" if exchange.request.method == "GET" else "write"
-    if caller.organization.granular_permissions and not is_allowed(caller.key, endpoint.permission, mode):
-        refusal = f"{mode}_action_not_allowed_for_{endpoint.permission}"
+    needed = [(endpoint.permission, mode), *((resource, "read") for resource in endpoint.opens)]
+    for resource, its_mode in needed if caller.organization.granular_permissions else ():
+        if is_allowed(caller.key, resource, its_mode):
+            continue
+        refusal = f"{its_mode}_action_not_allowed_for_{resource}"
         exchange.misuse = _misuse(exchange, caller.key, refusal)
         raise Forbidden(refusal)
     exchange.misuse = None
@@ -307,7 +311,7 @@ class Api:
             return misuse
         if exchange.log is None or answer.status not in _LOGGED_REFUSALS:
             return None
-        return exchange.log(answer.status, parse_json(answer.body))
+        return exchange.log(answer.status, stored_json(answer.body))
 
     def _exchange(self, request: Request) -> _Exchange:
         return _Exchange(request, request_id(request.headers.get("x-request-id", "")))
@@ -386,16 +390,21 @@ class Api:
             if standing.remaining < 0:
                 exchange.headers["retry-after"] = standing.headers["x-ratelimit-reset"]
                 raise TooManyRequests
-        confirmation = None if known is None else _Confirmation(known)
-        try:
-            return self._acted(exchange, endpoint, path, caller, confirmation)
-        except (BillingError, _NotConfirmed):
-            if confirmation is None or confirmation.is_made:
-                raise
-            caller = exchange.caller = self._authenticated(exchange, value_hash)
-            if caller == known:
-                raise
-        return self._acted(exchange, endpoint, path, caller, None)
+        while True:
+            confirmation = _Confirmation(caller)
+            try:
+                return self._acted(exchange, endpoint, path, caller, confirmation)
+            except _NotConfirmed:
+                # It changed since it was looked up, perhaps while an earlier try waited for an outside service.
+                caller = exchange.caller = self._authenticated(exchange, value_hash)
+            except BillingError:
+                # A caller that is not confirmed may have been refused for what it no longer is.
+                if confirmation.is_made:
+                    raise
+                before, caller = caller, self._authenticated(exchange, value_hash)
+                exchange.caller = caller
+                if caller == before:
+                    raise
 
     def _acted(
         self,
@@ -403,11 +412,9 @@ class Api:
         endpoint: Endpoint,
         path: dict[str, str],
         caller: _Caller,
-        confirmation: _Confirmation | None,
+        confirmation: _Confirmation,
     ) -> Answer:
-        """The answer to a request of `caller`, who is looked up again within the transaction if there is a
-        `confirmation`.
-        """
+        """The answer to a request of `caller`, who is looked up again within the transaction, at each try."""
         request, organization = exchange.request, caller.organization
         _check_permission(exchange, caller, endpoint)
         parameters = with_prefix(query_parameters(request.query), self._prefix, "svc_")
@@ -425,8 +432,7 @@ class Api:
         self._strictness.check(endpoint, request.headers, body, parameters, caller.key.id, self.billing.clock.now())
 
         def act(work: Reader) -> Json:
-            if confirmation is not None:
-                confirmation.make(work)
+            confirmation.make(work)
             arguments: dict[str, Any] = dict(path)
             merged = {**body, **parameters} if isinstance(body, dict) else parameters
             if endpoint.query is not None:

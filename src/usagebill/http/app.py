@@ -35,6 +35,7 @@ from usagebill.http.errors import error_body
 from usagebill.http.metrics import CONTENT_TYPE, Metrics
 from usagebill.http.notices import notice_route
 from usagebill.http.openapi import document
+from usagebill.http.parameters import refuse_nul
 from usagebill.http.prefix import check_prefix
 from usagebill.json_text import encode_json
 from usagebill.logs import plain_traceback
@@ -312,6 +313,13 @@ class _Conversation:
         self._log_requests = log_requests
         self._metrics = metrics
 
+    def _answering(self, scope: Scope) -> ASGIApp:
+        try:
+            refuse_nul(scope["path"] + scope["query_string"].decode("latin-1"))
+        except BadRequest as problem:
+            return _refusal(problem)
+        return self._app
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -337,7 +345,7 @@ class _Conversation:
             answered = time.perf_counter()
 
         try:
-            await self._app(scope, receive, tell)
+            await self._answering(scope)(scope, receive, tell)
         except Exception as problem:
             _log.error(
                 "request_failed",

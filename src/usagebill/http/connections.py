@@ -18,6 +18,8 @@ __all__ = ["Connection", "allow_files", "connection_class", "look_after"]
 
 # The most bytes of request line and headers together: several times what arrives at once, because a body may follow.
 _LONGEST_HEAD = 1024 * 1024
+# Bytes of a body's message without any of its content: what says how long its parts are, or follows the last.
+_LONGEST_FRAMING = 64 * 1024
 # How much of an unread body is dropped, so that its sender sees the answer.
 _MOST_DROPPED_BYTES = 80 * 1024 * 1024
 # A body may take one more second for each of these many bytes.
@@ -29,6 +31,9 @@ _OTHER_FILES = 256
 _MESSAGES = {
     HTTPStatus.BAD_REQUEST: "the request is not HTTP, or its head is too long; send HTTP/1.1 with a head below 1 MiB",
     HTTPStatus.REQUEST_TIMEOUT: "the rest of the request did not come in time; send it again, without a pause",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: (
+        "headers after a body (trailers) are not read, nor 64 KiB between two of its parts; send all headers before it"
+    ),
     HTTPStatus.SERVICE_UNAVAILABLE: "all connections are busy; try again in a second (`serve --connections`)",
 }
 _log = structlog.get_logger("usagebill.connections")
@@ -46,6 +51,9 @@ class Connection(HttpToolsProtocol):
     _reads_head = True
     _head_bytes = 0
     _body_bytes = 0
+    # Of these, the body itself, and those since its latest part.
+    _content_bytes = 0
+    _framing_bytes = 0
     _refused = False
     # The start of the current wait, for a head or a body.
     _since = 0.0
@@ -94,11 +102,32 @@ class Connection(HttpToolsProtocol):
             if self._is_answered and self._body_bytes > _MOST_DROPPED_BYTES:
                 self.transport.close()
                 return
+            self._framing_bytes += len(data)
         super().data_received(data)
+        if not self._reads_head and self._framing_bytes > _LONGEST_FRAMING and not self._refused:
+            self._refuse_framing()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._reads_head:
+            super().on_header(name, value)
+        elif not self._refused:
+            self._refuse_framing()
+
+    def _refuse_framing(self) -> None:
+        if self.cycle is not None and self.cycle.response_started:
+            self.transport.close()
+        else:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
     def on_headers_complete(self) -> None:
         self._reads_head, self._body_bytes, self._since = False, 0, monotonic()
+        self._content_bytes = self._framing_bytes = 0
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._content_bytes += len(body)
+        self._framing_bytes = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._reads_head, self._head_bytes = True, 0
@@ -128,7 +157,7 @@ class Connection(HttpToolsProtocol):
         elif self.flow.read_paused:
             # The server itself is not reading.
             self._since += passed
-        elif now - self._since > self.body_seconds + self._body_bytes / _BODY_BYTES_A_SECOND:
+        elif now - self._since > self.body_seconds + self._content_bytes / _BODY_BYTES_A_SECOND:
             self._give_up()
 
     def _give_up(self) -> None:

@@ -62,6 +62,7 @@ ENDPOINTS = [
         "/customers/{external_customer_id}/portal_url",
         portal_url,
         permission="customer",
+        opens=("invoice", "wallet"),
         returns="customer",
         view=portal_url_view,
         summary="Get a link to the customer's portal, valid for 12 hours",

@@ -24,6 +24,8 @@ class Endpoint:
     path: str = attrs.field(kw_only=False)
     call: Callable[..., Any] = attrs.field(kw_only=False)
     permission: str
+    # Resources that the key must also be allowed to read, because the answer opens them to whoever gets it.
+    opens: tuple[str, ...] = ()
     # The input class of the body, and the key that holds it (None: the body is the input itself).
     body: type | None = None
     root: str | None = None

@@ -88,6 +88,11 @@ def _unique(name: str, method: str, path: str, operation_ids: set[str]) -> str:
     return name
 
 
+def _permissions(endpoint: Endpoint, mode: str) -> str:
+    needed = [f"{endpoint.permission}:{mode}", *(f"{resource}:read" for resource in endpoint.opens)]
+    return " and ".join(f"`{permission}`" for permission in needed)
+
+
 def _operation(endpoint: Endpoint, method: str, inputs: _Inputs, views: Views) -> JsonObject:
     mode = "read" if endpoint.method == "GET" else "write"
     function = inspect.unwrap(endpoint.call)
@@ -97,7 +102,7 @@ def _operation(endpoint: Endpoint, method: str, inputs: _Inputs, views: Views) -
     operation: JsonObject = {
         "operationId": f"{module}_{name}",
         "summary": endpoint.summary or about.split("\n")[0].rstrip("."),
-        "description": f"Needs the permission `{endpoint.permission}:{mode}`.",
+        "description": f"Needs the permission {_permissions(endpoint, mode)}.",
         "tags": [_tag(endpoint)],
         "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint, inputs)],
         "responses": {

@@ -12,10 +12,18 @@ from usagebill.inputs import Paging
 from usagebill.json_text import JsonObject
 from usagebill.storage.ports import Page
 
-__all__ = ["decoded", "meta_of", "paging_of", "query_parameters"]
+__all__ = ["decoded", "meta_of", "paging_of", "query_parameters", "refuse_nul"]
+
+
+def refuse_nul(address: str) -> None:
+    """Raises `BadRequest` for a path or query with a NUL character: PostgreSQL cannot look it up."""
+    if "%00" in address or "\0" in address:
+        raise BadRequest("Bad Request", "the address has a NUL character (%00); leave it out")
 
 
 def decoded(text: str) -> str:
+    """A part of a path or query without its percent-encoding. Raises `BadRequest` for what is not text, or has NUL."""
+    refuse_nul(text)
     if re.search(r"%(?![0-9A-Fa-f]{2})", text):
         raise BadRequest("Bad Request")
     try:

@@ -1,6 +1,7 @@
 """API keys: created, listed, changed, rotated and revoked; only hashes are kept.
 
-A key can only grant permissions that it has itself, so that nobody gains permissions by way of another key.
+A key can only grant permissions that it has itself, and change or revoke keys with no others, so that nobody gains
+permissions by way of another key, or takes them from a stronger one.
 """
 
 from __future__ import annotations
@@ -122,20 +123,11 @@ def _held(work: Work) -> Mapping[str, tuple[str, ...]] | None:
     return None if key is None or not work.organization.granular_permissions else key.permissions
 
 
-def _check_grant(
-    work: Work, wanted: Mapping[str, tuple[str, ...]], before: Mapping[str, tuple[str, ...]] | None = None
-) -> None:
-    """Raises `Forbidden` if a key would gain permissions that it did not have `before` and the requesting key lacks."""
+def _check_grant(work: Work, wanted: Mapping[str, tuple[str, ...]]) -> None:
+    """Raises `Forbidden` for permissions that the requesting key lacks."""
     held = _held(work)
-    if held is None:
-        return
-    beyond = set(surplus(wanted, held)) - ({*_listed(before)} if before is not None else set())
-    if beyond:
+    if held is not None and surplus(wanted, held):
         raise Forbidden("permissions_beyond_own")
-
-
-def _listed(permissions: Mapping[str, tuple[str, ...]]) -> list[str]:
-    return surplus(permissions, {})
 
 
 def _end(text: Maybe[str], now: datetime) -> datetime | None:
@@ -179,12 +171,13 @@ def get(reader: Reader, api_key_id: str) -> ApiKey:
 def change(work: Work, api_key_id: str, request: ApiKeyInput) -> ApiKey:
     """Rename a key, replace its permissions as a whole, or set when it expires (`expires_at` null: never).
 
-    Raises `NotFound`, `Invalid`, and `Forbidden` for permissions that neither it nor the requesting key has.
+    Raises `NotFound`, `Invalid`, and `Forbidden` for permissions, of before or after, that the requesting key lacks.
     """
     key = _live(work, api_key_id)
+    _check_grant(work, key.permissions)
     permissions = value_or(request.permissions, None)
     if permissions is not None:
-        _check_grant(work, permissions, key.permissions)
+        _check_grant(work, permissions)
     expires_at: datetime | Absent | None = ABSENT
     if not isinstance(request.expires_at, Absent):
         expires_at = _end(request.expires_at, work.now)
@@ -260,8 +253,13 @@ def rotate(work: Work, id: str, name: str | None = None, expires_at: datetime | 
 
 @without_backlog(Unrelated.CONNECTION)
 def revoke(work: Work, api_key_id: str) -> ApiKey:
-    """Revoke a key at once. Raises `Invalid` if no other key without an expiry would remain."""
+    """Revoke a key at once.
+
+    Raises `Invalid` if no other key without an expiry would remain, and `Forbidden` if the key has permissions that the
+    requesting key lacks.
+    """
     key = _live(work, api_key_id)
+    _check_grant(work, key.permissions)
     _check_another_remains(work, key)
     ended = replace(key, expires_at=work.now, updated_at=work.now)
     work.tx.replace(ended)

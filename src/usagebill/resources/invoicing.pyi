@@ -426,7 +426,7 @@ class Invoices(Resource):
         """
 
     def finalize(self, invoice_id: str) -> Invoice:
-        """Finalize a draft before its grace period is over.
+        """Finalize a draft before its grace period is over; one whose period is over, as of its end.
 
         Raises `NotFound` for anything but a draft, and `Forbidden` while its taxes are not known.
 

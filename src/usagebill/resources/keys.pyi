@@ -44,7 +44,7 @@ class ApiKeys(Resource):
     ) -> ApiKey:
         """Rename a key, replace its permissions as a whole, or set when it expires (`expires_at` null: never).
 
-        Raises `NotFound`, `Invalid`, and `Forbidden` for permissions that neither it nor the requesting key has.
+        Raises `NotFound`, `Invalid`, and `Forbidden` for permissions, of before or after, that the requesting key lacks.
 
         api_key_id: The api key, by id.
         name: A readable name.
@@ -63,7 +63,10 @@ class ApiKeys(Resource):
         """
 
     def revoke(self, api_key_id: str) -> ApiKey:
-        """Revoke a key at once. Raises `Invalid` if no other key without an expiry would remain.
+        """Revoke a key at once.
+
+        Raises `Invalid` if no other key without an expiry would remain, and `Forbidden` if the key has permissions that the
+        requesting key lacks.
 
         api_key_id: The api key, by id.
         """

@@ -288,7 +288,7 @@ class WalletTransactions(Resource):
     ) -> list[WalletTransaction]:
         """Buy, grant and void credits of a wallet, all or none. Returns the transactions, none for zero credits.
 
-        The customer's backlog is billed first. Raises `Invalid`.
+        Raises `Invalid`.
 
         wallet_id: The wallet, by id. Required.
         paid_credits: Credits to buy; an invoice charges their price. In credits.
@@ -499,7 +499,7 @@ class Wallets(Resource):
     ) -> Wallet:
         """Change the sent fields of an active wallet, never its currency, rate or credits.
 
-        The customer's backlog is billed first, with the wallet as it was. Raises `NotFound` and `Invalid`.
+        Raises `NotFound` and `Invalid`.
 
         wallet_id: The wallet, by id.
         name: A readable name.
@@ -597,7 +597,7 @@ class Wallets(Resource):
     def terminate(self, wallet_id: str) -> Wallet:
         """End a wallet and its rules. Its credits stay, but are not used any more; an ended one is left unchanged.
 
-        The customer's backlog is billed first. Raises `NotFound`.
+        Raises `NotFound`.
 
         wallet_id: The wallet, by id.
         """

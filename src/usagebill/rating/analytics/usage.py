@@ -17,7 +17,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation, Window
-from usagebill.core.analytics import UsageOfMetric, month_of, months_between
+from usagebill.core.analytics import FIRST_DAY, LAST_DAY, UsageOfMetric, month_of, months_between
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import AccountType, Customer
@@ -217,6 +217,8 @@ def _date(name: str, sent: Maybe[str]) -> date | None:
     parsed = parse_instant(sent)
     if parsed is None:
         raise Invalid({name: ["invalid_date"]})
+    if not FIRST_DAY <= parsed.date() <= LAST_DAY:
+        raise Invalid({name: ["value_is_out_of_range"]})
     return parsed.date()
 
 

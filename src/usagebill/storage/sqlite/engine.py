@@ -257,7 +257,8 @@ class SqliteStore:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA cache_size = -65536")
-            connection.execute("PRAGMA mmap_size = 1073741824")
+            # A mapped file that is cut off by somebody else ends the process with SIGBUS; a read of it is an error.
+            connection.execute("PRAGMA mmap_size = 0")
         functions(connection)
         return connection
 
