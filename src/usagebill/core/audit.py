@@ -562,8 +562,15 @@ def audited_notes_of_invoice(invoice: Invoice, fees: Sequence[Fee], notes: Seque
     credited = sum(note.total_amount_cents for note in notes)
     gross = sum(fee.amount_cents for fee in fees)
     gross += round_cents(total(_share(Decimal(fee.amount_cents), fee.taxes_rate) for fee in fees))
-    if credited > gross + 1:
-        yield _finding("credits", subject, invoice.id, "credited in all", f"at most {gross}", credited)
+    most_in_all = (
+        gross if invoice.invoice_type == InvoiceType.CREDIT else invoice.sub_total_including_taxes_amount_cents
+    )
+    if credited > most_in_all:
+        yield _finding("credits", subject, invoice.id, "credited in all", f"at most {most_in_all}", credited)
+    for note in notes:
+        if note.taxes_amount_cents < 0:
+            detail = f"taxes of {note.number}"
+            yield _finding("credits", subject, invoice.id, detail, "at least 0", note.taxes_amount_cents)
     # Voiding a note drops its balance, not what it has paid for.
     offset = sum(note.offset_amount_cents for note in notes)
     if offset != invoice.total_offset_amount_cents:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from usagebill.core.credit_note_remainders import Remainder, remainder
+from usagebill.core.credit_note_remainders import Remainder, capped, remainder
 from usagebill.core.credit_notes import (
     Credited,
     CreditNote,
@@ -139,15 +139,16 @@ class Balance:
         now: datetime,
         new_id: Callable[[], str],
     ) -> Credited:
-        """The amounts of items. `pending` are the same amounts as items of a note that may use up the invoice, else
-        None.
+        """The amounts of items. `pending` are the same amounts as items of a new note, which is the remainder if it
+        uses up the invoice; None for their worth by themselves.
         """
         excess = None
-        if pending is not None and self._creditable(pending) == ZERO:
+        uses_up = pending is not None and self._creditable(pending) == ZERO
+        if uses_up:
             excess = total(
                 subtract(Decimal(note.taxes_amount_cents), note.precise_taxes_amount_cents) for note in self.notes
             )
-        return credited(
+        result = credited(
             items,
             self.invoice.applied_taxes,
             last_note_excess=excess,
@@ -155,3 +156,6 @@ class Balance:
             now=now,
             new_id=new_id,
         )
+        if pending is None or self.invoice.invoice_type == InvoiceType.CREDIT:
+            return result
+        return capped(result, self.remainder, uses_up=uses_up, now=now, new_id=new_id)

@@ -52,7 +52,7 @@ def estimate_of(
     ]
     result = balance.credited(
         [(fee, Decimal(cents)) for fee, cents in items],
-        pending if requested_cents == sum(balance.creditable_cents_by_fee().values()) else None,
+        pending,
         now=now,
         new_id=new_id,
     )

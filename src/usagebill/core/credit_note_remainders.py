@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from usagebill.core.credit_notes import Credited, CreditNote, Parts
 from usagebill.core.fees import AppliedTax
+from usagebill.core.numbers import ZERO
 
-__all__ = ["Remainder", "remainder", "within", "within_parts"]
+__all__ = ["Remainder", "capped", "remainder", "within", "within_parts"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +44,52 @@ def remainder(
 
 
 def _left_of_line(line: AppliedTax, notes: Sequence[CreditNote]) -> AppliedTax:
-    used = sum(applied.amount_cents for note in notes for applied in note.applied_taxes if applied.code == line.code)
+    used = sum(applied.amount_cents for note in notes for applied in note.applied_taxes if applied.key == line.key)
     return replace(line, amount_cents=max(0, line.amount_cents - used))
+
+
+def capped(
+    result: Credited, remainder: Remainder, *, uses_up: bool, now: datetime, new_id: Callable[[], str]
+) -> Credited:
+    """The amounts of a note's items, so that all notes of an invoice add up to it: before taxes, in taxes and in each
+    tax line none is above the remainder, and the note that `uses_up` the invoice is the remainder.
+    """
+    sub_total, taxes = remainder.sub_total_cents, remainder.taxes_cents
+    if not uses_up:
+        sub_total, taxes = min(result.sub_total_cents, sub_total), min(result.taxes_cents, taxes)
+    lines = _lines_of(result, taxes, remainder, now, new_id)
+    return replace(result, sub_total_cents=sub_total, taxes_cents=taxes, lines=lines, uses_up=uses_up)
+
+
+def _lines_of(
+    result: Credited, taxes_cents: int, remainder: Remainder, now: datetime, new_id: Callable[[], str]
+) -> tuple[AppliedTax, ...]:
+    """The tax lines of a note with these taxes: they add up to them, as far as each line has cents left, and the note
+    that uses up the taxes uses up every line.
+    """
+    left = {line.key: line.amount_cents for line in remainder.lines}
+    if taxes_cents == remainder.taxes_cents:
+        own = {line.key for line in result.lines}
+        # Cents that roundings have left of taxes on fees which other notes credit.
+        others = tuple(
+            replace(line, id=new_id(), created_at=now, base_amount_cents=0, precise_amount_cents=ZERO)
+            for line in remainder.lines
+            if line.key not in own and line.amount_cents > 0
+        )
+        return (*(replace(line, amount_cents=left[line.key]) for line in result.lines), *others)
+    cents = {line.key: min(line.amount_cents, left[line.key]) for line in result.lines}
+    precise = {line.key: line.precise_amount_cents for line in result.lines}
+    missing = min(taxes_cents, sum(left[key] for key in cents)) - sum(cents.values())
+    while missing:
+        sign = 1 if missing > 0 else -1
+        room = {key: left[key] - amount if sign > 0 else amount for key, amount in cents.items()}
+        movable = [key for key in cents if room[key] > 0]
+        # The line furthest from its precise amount comes first; more than a cent each only if lines were used up.
+        key = max(movable, key=lambda key: sign * (precise[key] - cents[key]))
+        step = sign * min(room[key], max(1, abs(missing) // len(movable)))
+        cents[key] += step
+        missing -= step
+    return tuple(replace(line, amount_cents=cents[line.key]) for line in result.lines)
 
 
 def within_parts(parts: Parts, remainder: Remainder) -> Parts:
@@ -58,15 +104,12 @@ def within_parts(parts: Parts, remainder: Remainder) -> Parts:
     return Parts(credit=credit, refund=parts.refund - excess, offset=offset)
 
 
-def within(parts: Parts, result: Credited, remainder: Remainder) -> Credited:
+def within(
+    parts: Parts, result: Credited, remainder: Remainder, *, now: datetime, new_id: Callable[[], str]
+) -> Credited:
     """The amounts of items split into `parts` (at most the remainder), capped: the amount before taxes, the taxes and
     each tax line stay within the remainder. If `parts` use up the remainder, the amounts equal it.
     """
     taxes = max(min(result.taxes_cents, remainder.taxes_cents), parts.total - remainder.sub_total_cents)
-    is_all = parts.total == remainder.total_cents
-    remaining = {line.code: line.amount_cents for line in remainder.lines}
-    lines = (
-        replace(line, amount_cents=remaining[line.code] if is_all else min(line.amount_cents, remaining[line.code]))
-        for line in result.lines
-    )
-    return replace(result, sub_total_cents=parts.total - taxes, taxes_cents=taxes, lines=tuple(lines))
+    lines = _lines_of(result, taxes, remainder, now, new_id)
+    return replace(result, sub_total_cents=parts.total - taxes, taxes_cents=taxes, lines=lines)

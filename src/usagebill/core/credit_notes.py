@@ -201,7 +201,10 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credited:
-    """The amounts of a set of items. `precise_*` have 5 decimals, the rest are whole cents."""
+    """The amounts of a set of items. `precise_*` have 5 decimals, the rest are whole cents.
+
+    With `uses_up` they are the remainder of the invoice, whatever the items come to.
+    """
 
     items_precise: Decimal
     coupons_adjustment_precise: Decimal
@@ -210,6 +213,7 @@ class Credited:
     taxes_rate: Decimal
     sub_total_cents: int
     lines: tuple[AppliedTax, ...]
+    uses_up: bool = False
 
     @property
     def coupons_adjustment_cents(self) -> int:
@@ -223,8 +227,8 @@ class Credited:
 
     @property
     def total_cents(self) -> int:
-        """The same, rounded once."""
-        return round_cents(self.precise_total)
+        """The same, rounded once; of the last note of an invoice, its remainder."""
+        return self.sub_total_cents + self.taxes_cents if self.uses_up else round_cents(self.precise_total)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -455,7 +459,8 @@ def validation_errors(
     due = total_cents - paid_cents - of_other_notes.offset
     if parts.offset > max(0, min(due, gross_cents - of_other_notes.credit - of_other_notes.offset)):
         refuse("offset_amount_cents", "higher_than_remaining_invoice_amount")
-    if abs(parts.total - result.total_cents) > 1:
+    worth = {result.total_cents, round_cents(result.precise_total)}
+    if all(abs(parts.total - cents) > 1 for cents in worth):
         refuse("base", "does_not_match_item_amounts")
     if parts.total > gross_cents - of_other_notes.total + 1:
         refuse("base", "higher_than_remaining_invoice_amount")

@@ -148,7 +148,15 @@ def test_the_note_of_a_draft_follows_its_fee(box: Scenario, amount: int, expecte
         assert (note.status, note.total_amount_cents) == ("draft", 1700)
         work.tx.delete(fee)
         work.tx.insert(replace(fee, id=work.new_id(), amount_cents=amount, precise_amount_cents=Decimal(amount)))
-        follow(work, invoice, [fee])
+        recomputed = replace(
+            invoice,
+            fees_amount_cents=amount,
+            sub_total_excluding_taxes_amount_cents=amount,
+            sub_total_including_taxes_amount_cents=amount,
+            total_amount_cents=amount,
+        )
+        work.tx.replace(recomputed)
+        follow(work, recomputed, [fee])
         stored = work.tx.get(CreditNote, note.id)
         assert stored is not None
         return stored

@@ -153,7 +153,7 @@ def make(
     requested = Parts(credit=result.total_cents) if parts is None else parts
     if checked:
         request = within_parts(requested, balance.remainder)
-        result = within(request, result, balance.remainder)
+        result = within(request, result, balance.remainder, now=work.now, new_id=work.new_id)
     else:
         request = fitting_parts(balance, requested, result)
         result = fitted_to(request, result)
