@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 
 import pytest
 from tests.scenarios import Scenario, charge_in_advance_on, charge_on, filter_on
@@ -103,23 +102,3 @@ def test_a_late_event_that_is_charged_in_arrears_and_in_advance_is_listed_for_th
     assert unbilled(box) == [("t5", "period_already_billed")]
     # Its part in advance is billed.
     assert ["t5"] in counted(box)
-
-
-def test_an_event_of_the_very_instant_of_the_last_invoice_is_listed(box: Scenario) -> None:
-    box.unsubscribe()
-    box.events("calls", {"at": 1706700000, "region": "eu"}, {"at": 1706832000, "region": "eu"})
-    assert box.now.isoformat() == "2024-02-02T00:00:00+00:00"
-    assert unbilled(box) == [("t6", "period_already_billed"), ("t5", "period_already_billed")]
-    assert sorted(counted(box)) == [["t1", "t2"], ["t3"], ["t4"]]
-
-
-def test_the_invoice_and_not_the_clock_says_that_a_period_is_billed(box: Scenario) -> None:
-    box.event("calls", region="us")
-    # As `usagebill run-due --at 2024-04-01T02:00:00Z --force` does.
-    box.billing.run_due(now=datetime(2024, 4, 1, 2, tzinfo=UTC))
-    assert [fee["units"] for fee in box.usage_fees("&billable_metric_code=calls")].count("1.0") == 2
-    before = counted(box)
-    box.travel_to("2024-02-10T00:00:00Z")
-    box.event("calls", region="eu")
-    assert unbilled(box) == [("t6", "period_already_billed")]
-    assert counted(box) == before

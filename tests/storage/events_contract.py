@@ -369,14 +369,6 @@ class EventsContract:
         events = organization.ask(lambda tx: tx.events.named("sub", names))
         assert [event.transaction_id for event in events] == [f"t{number}" for number in range(1199, 99, -1)]
 
-    def test_the_last_received_is_the_last_stored(self, organization: Organization) -> None:
-        assert organization.ask(lambda tx: tx.events.last_received()) is None
-        organization.append(
-            event(organization.id, 1, received=second(5)), event(organization.id, 2, received=second(7))
-        )
-        organization.append(event(organization.id, 3, received=second(6)))
-        assert organization.ask(lambda tx: tx.events.last_received()) == second(6)
-
     def test_received_is_about_arrival_and_leaves_its_end_out(self, organization: Organization) -> None:
         hour = timedelta(hours=1)
         for number in range(4):

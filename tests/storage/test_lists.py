@@ -408,7 +408,7 @@ def test_a_search_beside_a_filter_finds_the_same_whichever_is_looked_at(
         for number in range(8):
             name, currency = "Grace" if number in (2, 3) else f"Ada {number}", "GBP" if number in (1, 2) else "EUR"
             box.customer(f"c{number}", name=name, currency=currency)
-            line = {"add_on_code": "setup", "units": "2" if number > 4 else "1"}
+            line = {"add_on_code": "setup", "units": "2" if number > 4 else "1", "unit_amount_cents": 100}
             box.post("/invoices", invoice={"external_customer_id": f"c{number}", "currency": currency, "fees": [line]})
         box.delete("/customers/c7")
         addresses = [

@@ -15,7 +15,7 @@ from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.conditions import eq, within
 from usagebill.work import Reader, Work
 
-__all__ = ["bill_in", "check_change", "check_currency"]
+__all__ = ["bill_in", "check_currency", "with_kept_currency"]
 
 
 def check_currency(customer: Customer, currency: str) -> None:
@@ -37,14 +37,20 @@ def bill_in(work: Work, customer: Customer, currency: str) -> Customer:
     return changed
 
 
-def check_change(reader: Reader, before: Customer, after: Customer) -> None:
-    """Raises `Invalid` if the customer changes its currency while it has something in another one."""
+def with_kept_currency(reader: Reader, before: Customer, after: Customer) -> Customer:
+    """The changed customer. Raises `Invalid` if it changes its currency while it has something in another one.
+
+    Clients send null for every field that they do not set: while something is in the currency, null leaves it.
+    """
     if after.currency == before.currency:
-        return
+        return after
     held = next((what for what, currency in _held(reader, before) if currency != after.currency), None)
-    if held is not None:
-        reason = f"customer {before.external_id!r} has {held}, which is not in {after.currency or 'no currency'}"
-        raise Invalid(currency="currency_not_editable", reasons={"currency": reason})
+    if held is None:
+        return after
+    if after.currency is None:
+        return replace(after, currency=before.currency)
+    reason = f"customer {before.external_id!r} has {held}, which is not in {after.currency}"
+    raise Invalid(currency="currency_not_editable", reasons={"currency": reason})
 
 
 def _held(reader: Reader, customer: Customer) -> Iterator[tuple[str, str]]:

@@ -39,7 +39,7 @@ from usagebill.operations import (
     vat,
 )
 from usagebill.operations.backlog import after_backlog, of_customer
-from usagebill.operations.customer_currency import check_change
+from usagebill.operations.customer_currency import with_kept_currency
 from usagebill.operations.customer_lists import CustomerFilters, list_all
 from usagebill.operations.integration_customers import IntegrationCustomerInput
 from usagebill.operations.provider_customers import ProviderLinkInput
@@ -215,7 +215,7 @@ def upsert(work: Work, request: CustomerInput) -> Customer:
     customer = replace(customer, metadata=_metadata(work, customer.metadata, request))
     customer = integration_customers.linked(work, customer, request.integration_customers)
     if before is not None:
-        check_change(work, before, customer)
+        customer = with_kept_currency(work, before, customer)
     if before is not None and (
         _addresses(before) != _addresses(customer) or tax_connections.decided_by_another(before, customer)
     ):

@@ -272,7 +272,7 @@ def progressive_bill(
         settled_bill(
             reader,
             invoice,
-            [with_counted_usage(reader, period, definition, as_of_run=False)],
+            [with_counted_usage(reader, period, definition)],
             fees,
             contracts=[contract],
         ),

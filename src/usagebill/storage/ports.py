@@ -192,9 +192,6 @@ class EventLog(Protocol):
     def latest(self) -> int:
         """The sequence number of the newest event, which may be another organization's."""
 
-    def last_received(self) -> datetime | None:
-        """When the newest event was received, which may be another organization's; None without any."""
-
     def stored_since(self, sequence: int, up_to: int, *, at_most: int) -> list[tuple[int, Event]]:
         """The first events with a sequence number above `sequence` and at most `up_to`, each with its number."""
 

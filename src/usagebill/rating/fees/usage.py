@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from usagebill.core.copies import replace
 from usagebill.core.counted_usage import counted_usage
 from usagebill.core.fees import Fee
@@ -21,9 +19,6 @@ from usagebill.work import Reader
 
 __all__ = ["period_usage", "usage_to_bill", "with_counted_usage"]
 
-# Before any event was received.
-_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 def period_usage(reader: Reader, context: BillingContext) -> list[Fee]:
     """The usage charges that this billing period bills, in the order of the plan."""
@@ -33,19 +28,11 @@ def period_usage(reader: Reader, context: BillingContext) -> list[Fee]:
     return usage.rated_usage(reader, whose) if IN_ARREARS[context.period.invoicing_reason].usage else []
 
 
-def with_counted_usage(
-    reader: Reader, period: BillingPeriod, definition: PlanDefinition, *, as_of_run: bool = True
-) -> BillingPeriod:
-    """The period with what is counted for it now: events that were received by the run's instant, or all that are
-    stored.
-    """
+def with_counted_usage(reader: Reader, period: BillingPeriod, definition: PlanDefinition) -> BillingPeriod:
+    """The period with what is counted for it now."""
     if period.charges_from_datetime is None:
         return period
-    # An invoice may be billed ahead of time, and an event may come at the very instant of the count: what is not stored
-    # yet is not known.
-    stored_until = reader.tx.events.last_received() or _BEGINNING
-    known_at = min(reader.now, stored_until) if as_of_run else stored_until
-    return replace(period, counted=counted_usage(definition.charges, definition.metrics, known_at))
+    return replace(period, counted=counted_usage(definition.charges, definition.metrics, reader.now))
 
 
 def usage_to_bill(reader: Reader, context: BillingContext) -> usage.UsageToBill | None:

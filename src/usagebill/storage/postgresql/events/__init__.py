@@ -26,7 +26,7 @@ from usagebill.storage.event_queries import (
     Group,
     StateFault,
 )
-from usagebill.storage.event_rows import COLUMNS, event_of, filter_sql, instant, microseconds, size_sql
+from usagebill.storage.event_rows import COLUMNS, event_of, filter_sql, microseconds, size_sql
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.answers import Buckets, answer, answer_of, counted, results
 from usagebill.storage.postgresql.events.rows import STORED, row_of
@@ -207,13 +207,6 @@ class PostgresEvents:
         return self._number(
             "SELECT value FROM sequences WHERE organization_id = ? AND name = ?", (self._organization_id, _SEQUENCE)
         )
-
-    def last_received(self) -> datetime | None:
-        row = self._connection.execute(
-            "SELECT created_at FROM events WHERE organization_id = ? ORDER BY sequence DESC LIMIT 1",
-            (self._organization_id,),
-        ).fetchone()
-        return None if row is None else instant(row[0])
 
     def stored_since(self, sequence: int, up_to: int, *, at_most: int) -> list[tuple[int, Event]]:
         rows = self._connection.execute(

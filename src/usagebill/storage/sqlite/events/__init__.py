@@ -22,7 +22,7 @@ from usagebill.storage.event_queries import (
     Group,
     StateFault,
 )
-from usagebill.storage.event_rows import COLUMNS, event_of, filter_sql, instant, microseconds, size_sql
+from usagebill.storage.event_rows import COLUMNS, event_of, filter_sql, microseconds, size_sql
 from usagebill.storage.record_sql import bounded
 from usagebill.storage.sqlite.events.answers import answer, answer_of, changes_sql, prepare_numbers, rows_sql
 from usagebill.storage.sqlite.events.bucket_answers import answer_by_bucket
@@ -205,10 +205,6 @@ class SqliteEvents:
 
     def latest(self) -> int:
         return self.stored()
-
-    def last_received(self) -> datetime | None:
-        row = self._connection.execute("SELECT created_at FROM events ORDER BY sequence DESC LIMIT 1").fetchone()
-        return None if row is None else instant(row[0])
 
     def stored_since(self, sequence: int, up_to: int, *, at_most: int) -> list[tuple[int, Event]]:
         # The plus keeps SQLite from walking all events of the organization.
