@@ -48,13 +48,15 @@ def bill_trial_end(
     belatedly.
     """
     contract, plan = pass_trial(work, contract, ends_at), contract.plan
+    # A trial of the same external id may have ended before this subscription began.
+    billed_from = max(ends_at, contract.subscription.started_at or ends_at)
     trigger = at_trial_end(
         pay_in_advance=plan.pay_in_advance,
-        is_billed=plan.pay_in_advance and is_billed_after(ends_at, _subscription_fees(work, contract)),
+        is_billed=plan.pay_in_advance and is_billed_after(billed_from, _subscription_fees(work, contract)),
     )
     if trigger is not None:
         entries = [Entry(contract=contract, reason=InvoicingReason.STARTING)]
-        bill(work, entries, at=at, trigger=trigger, dated=dated)
+        bill(work, entries, at=max(at, billed_from), trigger=trigger, dated=dated)
     ended = contract.subscription
     work.emit("subscription.trial_ended", lambda: subscription_webhook_view(work, ended), ended.id)
     return contract
