@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from enum import Enum
 from typing import Any
 
 import msgspec
 
 from usagebill.core.numbers import MOST_DIGITS, is_bounded, parse_json_fraction
 
-__all__ = ["Json", "JsonObject", "encode_json", "parse_json", "stored_json", "with_prefix"]
+__all__ = ["Json", "JsonObject", "Nul", "encode_json", "parse_body", "parse_json", "with_prefix"]
 
 Json = Any
 JsonObject = dict[str, Any]
@@ -46,33 +47,46 @@ def with_prefix(value: Json, old: str, new: str) -> Json:
 
 
 def parse_json(text: bytes) -> Json:
-    """JSON that somebody else wrote, parsed, its fractions as `Decimal`.
+    """Parsed JSON, its fractions as `Decimal`.
 
-    Raises `ValueError` for text that is not JSON, and for what nothing further in can be given: numbers too large to
-    compute with (`numbers.is_bounded`), values nested too deep, and NUL characters, which PostgreSQL does not store.
+    Raises `ValueError` for text that is not JSON, and for numbers too large to compute with (`numbers.is_bounded`).
     """
     try:
         parsed = _decoder.decode(text)
+        if _has_long_integer(text):
+            _check_integers(parsed)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         raise ValueError(str(problem)) from problem
-    if _has_long_integer(text):
-        _check_integers(parsed)
-    if _NUL.search(text):
-        raise ValueError("texts have no NUL characters (\\u0000)")
-    _check_depth(parsed)
     return parsed
 
 
-def stored_json(text: bytes | str) -> Json:
-    """JSON that this service wrote, parsed, its fractions as `Decimal`."""
-    return _decoder.decode(text)
+class Nul(Enum):
+    """What becomes of NUL characters in a body, which PostgreSQL does not store."""
+
+    REFUSED = "refused"
+    DROPPED = "dropped"
+    NAMED = "named"
+    """The operation refuses them itself, by field."""
+
+
+def parse_body(text: bytes, nul: Nul = Nul.REFUSED, any_json: Collection[str] = ()) -> Json:
+    """The parsed body of a request. Raises `ValueError` also for what no operation can be given: NUL characters, and
+    values nested too deep, except under the members `any_json`, whose contents the operation checks itself.
+    """
+    if nul is not Nul.NAMED and _NUL.search(text):
+        if nul is Nul.REFUSED:
+            raise ValueError("texts have no NUL characters (\\u0000)")
+        text = _NUL.sub(rb"\1", text)
+    parsed = parse_json(text)
+    _check_depth(parsed, any_json)
+    return parsed
 
 
 _decoder = msgspec.json.Decoder(float_hook=parse_json_fraction)
 _DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 _TOO_LONG = b"0" * (MOST_DIGITS + 1)
 # Written as it is, a NUL is not JSON. An even number of backslashes before it are characters themselves.
-_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 # Objects and lists inside each other. Python's own functions fail at 1,000, less the calls that led to them.
 _MOST_NESTED = 100
 
@@ -94,15 +108,21 @@ def _check_integers(parsed: Json) -> None:
             raise ValueError(f"numbers have at most {MOST_DIGITS} digits")
 
 
-def _check_depth(parsed: Json) -> None:
+def _check_depth(parsed: Json, unless_under: Collection[str]) -> None:
     level = [parsed]
     for _ in range(_MOST_NESTED):
         level = [
             inner
             for outer in level
-            for inner in (outer.values() if outer.__class__ is dict else outer if outer.__class__ is list else ())
+            for inner in _members(outer, unless_under)
             if inner.__class__ is dict or inner.__class__ is list
         ]
         if not level:
             return
     raise ValueError(f"objects and lists are nested at most {_MOST_NESTED} deep")
+
+
+def _members(outer: Json, unless_under: Collection[str]) -> Iterable[Json]:
+    if outer.__class__ is dict:
+        return (inner for name, inner in outer.items() if name not in unless_under)
+    return outer if outer.__class__ is list else ()

@@ -29,7 +29,7 @@ from usagebill.core.near_names import near_name
 from usagebill.core.pricing import MODELS
 from usagebill.core.pricing.complaints import complaints
 from usagebill.inputs import range_of
-from usagebill.json_text import stored_json
+from usagebill.json_text import parse_json
 from usagebill.reference import Field, field_of, hints_of
 
 __all__ = ["word"]
@@ -310,7 +310,7 @@ class _Request:
 def _errors_in(text: str) -> Mapping[str, object]:
     """The codes by field that a text holds, `Validation errors: {...}`; of another text, that as it is."""
     _, brace, body = text.partition("{")
-    return stored_json(brace + body) if brace else {"base": text}
+    return parse_json((brace + body).encode()) if brace else {"base": text}
 
 
 def _sentence(code: str) -> str:

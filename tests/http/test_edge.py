@@ -17,13 +17,15 @@ from tests.scenarios import Scenario
 from usagebill import Billing
 from usagebill.http.api import Answer, Api, Request
 from usagebill.http.app import create_app, endpoints, routes
-from usagebill.json_text import parse_json
+from usagebill.json_text import Nul, parse_json
 
 pytestmark = [pytest.mark.usefixtures("sandbox_engine")]
 
 NAMED = [endpoint for endpoint in endpoints() if "{" in endpoint.path]
 WRITING = [endpoint for endpoint in endpoints() if endpoint.body is not None]
 ASKING = [endpoint for endpoint in endpoints() if endpoint.method == "GET" and endpoint.query]
+# What becomes of a NUL elsewhere: events say which field has it, customers are stored without it.
+NULS = {(endpoint.method, endpoint.path): endpoint.nul for endpoint in WRITING}
 # Python's own recursion ends at 1,000, the decoder's a little later.
 DEPTHS = (101, 500, 700, 990, 5_000)
 FIRST_AND_LAST = ("0001-01-01", "0001-01-01T00:00:00Z", "9999-12-31", "9999-12-31T23:59:59Z")
@@ -83,7 +85,14 @@ def test_no_query_has_a_nul(box: Scenario, known: dict[str, str]) -> None:
 def test_no_body_has_a_nul(box: Scenario, known: dict[str, str]) -> None:
     for value in ('"a\\u0000"', '{"\\u0000": 1}', '["\\\\\\u0000"]'):
         for method, path, body in bodies(known, value):
-            refused(answered(box, method, path, body), "NUL")
+            answer = answered(box, method, path, body)
+            match NULS.get((method, path.removeprefix("/api/v1")), Nul.REFUSED):
+                case Nul.REFUSED:
+                    refused(answer, "NUL")
+                case Nul.DROPPED:
+                    assert answer.status in (200, 422), (path, answer)
+                case Nul.NAMED:
+                    assert answer.status == 422, (path, answer)
 
 
 def test_a_backslash_before_u0000_is_text(box: Scenario) -> None:
@@ -129,7 +138,7 @@ def test_usage_is_not_asked_for_before_1900_or_after_9000(box: Scenario, date: s
 
 @pytest.mark.slow
 def test_no_first_or_last_date_breaks_a_change(box: Scenario, known: dict[str, str]) -> None:
-    for date in FIRST_AND_LAST:
+    for date in (FIRST_AND_LAST[0], FIRST_AND_LAST[-1]):
         for method, path, body in bodies(known, f'"{date}"', every_field=True):
             assert answered(box, method, path, body).status < 500, (path, body)
 

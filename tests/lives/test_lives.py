@@ -34,6 +34,9 @@ AWAITED: tuple[str, ...] = (
 AWAITED_LIVES: tuple[str, ...] = (
     "commitment-in-advance-that-ends",
     "end-before-the-run",
+    "event-at-the-instant-of-a-run",
+    "event-at-the-instant-of-an-upgrade",
+    "event-of-the-instant-of-an-end",
     "event-of-the-second-of-an-upgrade",
     "grace-and-upgrade-before-the-run",
     "in-advance-around-a-downgrade",

@@ -40,7 +40,7 @@ from usagebill.http.rate_limit import RateLimit
 from usagebill.http.request_log import is_logged, logged
 from usagebill.http.strictness import Strictness
 from usagebill.inputs import read
-from usagebill.json_text import Json, JsonObject, encode_json, parse_json, stored_json, with_prefix
+from usagebill.json_text import Json, JsonObject, encode_json, parse_body, parse_json, with_prefix
 from usagebill.logs import plain_traceback
 from usagebill.operations import api_keys, security_logs
 from usagebill.queries.near_records import is_named, near_record
@@ -311,7 +311,7 @@ class Api:
             return misuse
         if exchange.log is None or answer.status not in _LOGGED_REFUSALS:
             return None
-        return exchange.log(answer.status, stored_json(answer.body))
+        return exchange.log(answer.status, parse_json(answer.body))
 
     def _exchange(self, request: Request) -> _Exchange:
         return _Exchange(request, request_id(request.headers.get("x-request-id", "")))
@@ -421,7 +421,7 @@ class Api:
         body: Json = {}
         if request.body.strip():
             try:
-                body = with_prefix(parse_json(request.body), self._prefix, "svc_")
+                body = with_prefix(parse_body(request.body, endpoint.nul, endpoint.any_json), self._prefix, "svc_")
             except ValueError as problem:
                 raise BadRequest("Bad Request", f"the body cannot be read: {problem}") from problem
 

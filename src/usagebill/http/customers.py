@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from usagebill.http.endpoints import Endpoint
+from usagebill.json_text import Nul
 from usagebill.operations import customers, payment_pages
 from usagebill.operations.portal import portal_url
 from usagebill.queries.customers import customer_by_external_id
@@ -32,6 +33,7 @@ ENDPOINTS = [
         permission="customer",
         body=customers.CustomerInput,
         root="customer",
+        nul=Nul.DROPPED,
         known_field=True,
         returns="customer",
         view=customer_view,

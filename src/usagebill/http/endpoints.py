@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from usagebill.json_text import Json
+from usagebill.json_text import Json, Nul
 
 __all__ = ["Endpoint"]
 
@@ -31,6 +31,9 @@ class Endpoint:
     root: str | None = None
     # The key of a body that may also be sent as a list, or as an object without that key.
     many: str | None = None
+    # What becomes of NUL characters in the body, and its members whose contents the operation checks itself.
+    nul: Nul = Nul.REFUSED
+    any_json: tuple[str, ...] = ()
     # Whether an object under the root that holds no field of the input at all counts as missing.
     known_field: bool = False
     # The input class of query parameters; members of the body count too, but the query wins.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
+from usagebill.json_text import Nul
 from usagebill.operations import events
 from usagebill.views.events import event_view, events_view, listed_event_view
 
@@ -16,6 +17,8 @@ ENDPOINTS = [
         permission="event",
         body=events.EventInput,
         root="event",
+        nul=Nul.NAMED,
+        any_json=("properties",),
         returns="event",
         view=event_view,
         summary="Send a usage event",
@@ -26,6 +29,8 @@ ENDPOINTS = [
         events.create_batch,
         permission="event",
         body=events.EventsInput,
+        nul=Nul.NAMED,
+        any_json=("properties",),
         returns="events",
         view=events_view,
         summary="Send several usage events, all or none",

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from usagebill.core.activity_logs import ActivityLog
 from usagebill.core.api_logs import without_secrets
-from usagebill.json_text import stored_json
+from usagebill.json_text import parse_json
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
@@ -34,7 +34,7 @@ class ActivityLogView(TypedDict):
 
 def _without_links(text: str) -> Mapping[str, object]:
     """The stored record without links that open documents, which entries of earlier versions have."""
-    kept: Mapping[str, object] = without_secrets(stored_json(text), frozenset())
+    kept: Mapping[str, object] = without_secrets(parse_json(text.encode()), frozenset())
     return kept
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TypedDict
 
 from usagebill.core.api_logs import ApiLog
-from usagebill.json_text import stored_json
+from usagebill.json_text import parse_json
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
@@ -40,8 +40,8 @@ def api_log_view(_: Reader, entry: ApiLog) -> ApiLogView:
         "http_status": entry.http_status,
         "request_origin": entry.request_origin,
         "request_path": entry.request_path,
-        "request_body": stored_json(entry.request_body),
-        "request_response": None if entry.request_response is None else stored_json(entry.request_response),
+        "request_body": parse_json(entry.request_body.encode()),
+        "request_response": None if entry.request_response is None else parse_json(entry.request_response.encode()),
         "api_version": entry.api_version,
         "duration_ms": Decimal(entry.duration).scaleb(-3),
         "logged_at": instant_text(entry.logged_at),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 from usagebill.core.security_logs import SecurityLog
-from usagebill.json_text import stored_json
+from usagebill.json_text import parse_json
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
@@ -33,8 +33,8 @@ def security_log_view(_: Reader, entry: SecurityLog) -> SecurityLogView:
         "log_event": entry.log_event,
         "user_email": None,
         "api_key_id": entry.api_key_id,
-        "resources": stored_json(entry.resources),
-        "device_info": stored_json(entry.device_info),
+        "resources": parse_json(entry.resources.encode()),
+        "device_info": parse_json(entry.device_info.encode()),
         "logged_at": instant_text(entry.logged_at),
         "created_at": instant_text(entry.written_at),
     }
