@@ -29,7 +29,6 @@ __all__ = [
     "CHANGED",
     "INVOICES_CHANGED",
     "KINDS",
-    "LEVEL_CHANGED",
     "MOVED",
     "SAME_INSTANT",
     "UNKNOWN_PERIOD",
@@ -62,7 +61,6 @@ CHANGED: Final = "the charge, metric or plan has changed since"
 AGAIN_BY_HAND: Final = "put by hand on an invoice that takes the place of a void one"
 SAME_INSTANT: Final = "events came in at the very instant of the count"
 WHILE_MADE: Final = "events came in before the count whose instant is not kept"
-LEVEL_CHANGED: Final = "the level that a weighted sum starts from has been counted again since"
 INVOICES_CHANGED: Final = "fees or invoices that were counted with it have changed since"
 MOVED: Final = "the customer has moved to another time zone in the period"
 UNKNOWN_PERIOD: Final = "the records do not say for which period"
