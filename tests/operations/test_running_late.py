@@ -336,7 +336,10 @@ ACTS: dict[str, Act] = {
     "api_keys.create": lambda s: s.api_keys.create(name="K"),
     "api_keys.update": lambda s: s.api_keys.update(s.api_keys.create(name="K").key.id, name="L"),
     "api_keys.rotate": lambda s: s.api_keys.rotate(s.api_keys.create(name="K").key.id),
-    "api_keys.revoke": lambda s: s.api_keys.revoke(s.api_keys.create(name="K").key.id),
+    "api_keys.revoke": lambda s: (
+        s.api_keys.create(name="Left"),
+        s.api_keys.revoke(s.api_keys.create(name="K").key.id),
+    ),
     "applied_coupons.apply": each(lambda s, c: s.applied_coupons.apply(external_customer_id=c, coupon_code="half")),
     "applied_coupons.terminate": each(lambda s, c: s.applied_coupons.terminate(c, s.of(c, "applied").id)),
     "billable_metrics.create": lambda s: s.billable_metrics.create(name="M", code="m", aggregation_type="count_agg"),
@@ -471,7 +474,7 @@ ACTS: dict[str, Act] = {
     "invoices.finalize": each(lambda s, c: s.invoices.finalize(s.of(c, "subscription").id), *DRAFTS),
     "invoices.refresh": each(lambda s, c: s.invoices.refresh(s.of(c, "subscription").id), *DRAFTS),
     "invoices.delete": each(lambda s, c: s.invoices.delete(s.of(c, "subscription").id), *DRAFTS),
-    "invoices.void": each(lambda s, c: s.invoices.void(s.of(c, "credited").id)),
+    "invoices.void": each(lambda s, c: s.invoices.void(s.of(c, "spare").id)),
     "invoices.lose_dispute": each(lambda s, c: s.invoices.lose_dispute(s.of(c, "spare").id)),
     "invoices.preview": each(
         lambda s, c: s.invoices.preview(customer={"external_id": c}, subscriptions={"external_ids": [c]}),
