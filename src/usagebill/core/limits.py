@@ -10,6 +10,7 @@ Sums and products have no limit: usage beyond 64 bits is billed to the cent.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 
 from usagebill.core.numbers import truncate_to
@@ -38,6 +39,7 @@ __all__ = [
     "INVOICE_PART",
     "LINE_UNITS",
     "LINE_UNIT_PRICE",
+    "LONGEST_FORESIGHT",
     "MONTHS",
     "MOST_FILTERS",
     "MOST_FILTER_KEYS",
@@ -72,6 +74,8 @@ MOST_RANGES = 1_000
 # Runs and events paid in advance that the creation of a subscription with a start in the past makes up for, at once.
 MOST_PAST_RUNS = 120
 MOST_PAST_EVENTS = 1_000
+# How far ahead a preview may look: all that is due until then is played, while other writers wait.
+LONGEST_FORESIGHT = timedelta(days=10 * 366)
 
 # Trailing zeros are not counted as decimals.
 _DECIMALS = 30

@@ -29,6 +29,7 @@ from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.invoices.changes import finalized_before
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.limits import LONGEST_FORESIGHT
 from usagebill.core.periods import day_start
 from usagebill.core.periods.calendar import BillingTime
 from usagebill.core.periods.schedule import (
@@ -222,7 +223,13 @@ def _terminated_at(work: Work, sent: object) -> datetime:
         raise Invalid(terminated_at="invalid_timestamp")
     if at < work.now:
         raise Invalid(terminated_at="cannot_be_in_past")
+    _check_foresight(work, at, "terminated_at")
     return at
+
+
+def _check_foresight(work: Work, at: datetime, field: str) -> None:
+    if at - work.now > LONGEST_FORESIGHT:
+        raise Invalid({field: ["value_is_out_of_range"]})
 
 
 def _plan(work: Work, code: object) -> Plan:
@@ -287,6 +294,7 @@ def _purchased(work: Work, customer: Customer, sent_fields: PreviewInput) -> tup
     begins = parse_instant(sent_fields.subscription_at) if sent_fields.subscription_at else work.now
     if begins is None:
         raise Invalid(subscription_at="invalid_date")
+    _check_foresight(work, begins, "subscription_at")
     billing_time = (
         sent_fields.billing_time if sent_fields.billing_time in tuple(BillingTime) else BillingTime.CALENDAR.value
     )

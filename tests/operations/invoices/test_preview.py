@@ -135,6 +135,14 @@ def test_what_is_refused(box: Scenario) -> None:
             (422, {"terminated_at": ["cannot_be_in_past"]}),
         ),
         (
+            {"subscriptions": {**selection, "terminated_at": "9999-12-31T00:00:00Z"}},
+            (422, {"terminated_at": ["value_is_out_of_range"]}),
+        ),
+        (
+            {"plan_code": "basic", "subscription_at": "9999-12-31T00:00:00Z"},
+            (422, {"subscription_at": ["value_is_out_of_range"]}),
+        ),
+        (
             {"subscriptions": {**both, "terminated_at": "2024-04-01T00:00:00Z"}},
             (422, {"subscriptions": ["only_one_subscription_allowed_for_termination"]}),
         ),
