@@ -69,6 +69,8 @@ def _claimed(server: _Connection, url: str) -> str:
         exists = server.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone()
         if exists is None:
             server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        # Its last user may have changed its settings.
+        server.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(name)))
         # It may be half created, or in the middle of a migration.
         PostgresStore(database_url(url, name), migrating=True).close()
         with psycopg.connect(database_url(url, name), autocommit=True) as database:
