@@ -38,8 +38,6 @@ from usagebill.storage.sqlite.rows import codec_of
 from usagebill.storage.tables import table_of
 from usagebill.work import Reader
 
-__all__ = ["copied", "floor_of_run"]
-
 Rows = dict[type, list[tuple[object, ...]]]
 
 TOGETHER = 500

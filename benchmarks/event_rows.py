@@ -11,8 +11,6 @@ from typing import Any
 
 from usagebill.storage.sqlite import SqliteStore
 
-__all__ = ["START", "executemany_seconds", "sent", "stored_rows"]
-
 START = datetime(2024, 1, 1, tzinfo=UTC)
 _COLUMNS_SQL = "SELECT name FROM pragma_table_info('events') WHERE name != 'sequence'"
 

@@ -23,8 +23,6 @@ from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.tables import TABLES
 from usagebill.work import Work
 
-__all__ = ["NOW", "fill", "open_filled"]
-
 NOW = datetime(2024, 7, 1, 12, tzinfo=UTC)
 _BATCH = 100_000
 _COUNTED_AT_ONCE = 10_000

@@ -35,6 +35,7 @@ from pathlib import Path
 from benchmarks.billing_run import BILLED, START, events_of, fill, price_list
 from benchmarks.current_usage import (
     AGGREGATIONS,
+    FEW as FEW_EVENTS,
     GROWTH_RATIO,
     PLANS,
     asking,
@@ -43,9 +44,7 @@ from benchmarks.current_usage import (
     prepared,
     roll_up,
 )
-from benchmarks.current_usage import FEW as FEW_EVENTS
-from benchmarks.list_rows import NOW
-from benchmarks.list_rows import fill as fill_lists
+from benchmarks.list_rows import NOW, fill as fill_lists
 from benchmarks.lists import FILTERS, LISTS, SEARCHES, MeasuredApi
 from tests.postgresql import started_server
 

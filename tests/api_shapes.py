@@ -34,8 +34,6 @@ from usagebill.core.payment_providers import KINDS
 from usagebill.http.app import endpoints
 from usagebill.http.openapi import document
 
-__all__ = ["AMENDMENTS", "SHAPES", "ShapeChecker"]
-
 SHAPES = Path(__file__).parents[1].parent / "shared" / "reference" / "api-shapes.yaml"
 
 _PREFIX = "/api/v1"

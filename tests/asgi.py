@@ -8,8 +8,6 @@ from typing import Any
 import httpx
 from starlette.types import ASGIApp
 
-__all__ = ["send"]
-
 
 def send(app: ASGIApp, method: str, path: str, **rest: Any) -> httpx.Response:
     """The app's answer; `rest` as `httpx.request` takes it."""

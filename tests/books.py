@@ -9,8 +9,6 @@ from typing import Any
 from usagebill.core.sync_connections import Accepted, Push, SyncConnection
 from usagebill.core.tax_providers import FailureKind, ProviderFailure
 
-__all__ = ["Books", "away", "refused"]
-
 
 def refused(code: str = "account_closed", message: str = "the account is closed") -> ProviderFailure:
     return ProviderFailure(code=code, message=message)

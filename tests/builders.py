@@ -28,22 +28,6 @@ from usagebill.storage.conditions import eq
 from usagebill.testing import Sandbox
 from usagebill.work import Work
 
-__all__ = [
-    "add_charge",
-    "add_draft",
-    "add_fee",
-    "add_fixed_charge",
-    "add_issued_invoice",
-    "add_period",
-    "add_plan",
-    "add_subscription",
-    "add_tax",
-    "add_wallet",
-    "customer_with",
-    "give_taxes",
-    "unsaved_fee",
-]
-
 
 def _identity(work: Work) -> dict[str, Any]:
     return {"id": work.new_id(), "organization_id": work.organization.id, "created_at": work.now}

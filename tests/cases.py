@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["each"]
-
 # The failures shown with a traceback; all are named.
 SHOWN = 5
 

@@ -24,21 +24,6 @@ from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
 from usagebill.resources import MESSAGES, RESOURCES
 
-__all__ = [
-    "EVERY_OPERATION",
-    "NOT_SENT",
-    "PAGE",
-    "SCENARIOS",
-    "SHAPES",
-    "asked_by",
-    "built",
-    "documented",
-    "own_operations",
-    "page",
-    "rows",
-    "sending",
-]
-
 TESTS = Path(__file__).parent
 PAGE = TESTS.parent / "docs" / "coverage.md"
 SHAPES = TESTS.parents[1] / "shared" / "reference" / "api-shapes.yaml"

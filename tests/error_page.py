@@ -7,8 +7,6 @@ from pathlib import Path
 
 from usagebill.core.error_codes import BY_STATE, CODES, NOT_PERMITTED, RESOURCES, Refusal
 
-__all__ = ["PAGE", "text"]
-
 PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
 
 _HEAD = """\

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from usagebill.core.tasks import Task
 
-__all__ = ["Act", "Follow", "Talk"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act(Task):

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-__all__ = ["FAST", "FEW", "body_of", "examples", "mostly_slow"]
-
 # The profile of `scripts/test --fast`, and its number of examples of each property.
 FAST, FEW = "fast", 3
 

@@ -7,8 +7,6 @@ from typing import Any, get_args, get_origin
 
 import attrs
 
-__all__ = ["places", "put", "types"]
-
 
 def nested(hint: Any, many: bool = False) -> tuple[type, bool] | None:
     """The input class inside a type, and whether it is in a list."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["accepted", "for_programs", "missing", "refused"]
-
 
 def accepted(answer: tuple[int, Any], root: str) -> Any:
     """The value of `root` in a successful answer."""

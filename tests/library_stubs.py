@@ -25,8 +25,6 @@ from usagebill.resources import RESOURCES, VIEWS
 from usagebill.signatures import documentation, fields_name, type_text
 from usagebill.storage.ports import Page
 
-__all__ = ["generated"]
-
 PACKAGE = Path(__file__).parents[1] / "src" / "usagebill"
 _NESTED = r"\b(\w+(?:Fields|Properties|Choice|Number)|Number|SectionChoice|PreviewSubscriptions|Cascade|MetadataPair)\b"
 RELATED_TYPES = {"fees": "list[Fee]", "charges": "tuple[Charge, ...]", "fixed_charges": "tuple[FixedCharge, ...]"}
@@ -41,8 +39,6 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from typing import Any, Literal, Required, TypeAlias, TypedDict
-
-__all__ = [{names}]
 
 # A quantity, rate or price, exactly.
 Number: TypeAlias = int | Decimal | str
@@ -116,14 +112,11 @@ def fields_module() -> str:
             lines.append(f"    {field}: {f'Required[{text}]' if needed else text}")
         about = inspect.getdoc(kind) or ""
         written.append((name, "" if about.startswith("Method generated") else about, lines))
-    head = FIELDS_HEAD.replace(
-        "{names}", ", ".join(f'"{name}"' for name in sorted(["Number", *(row[0] for row in written)]))
-    )
     body = "\n\n".join(
         f"class {name}(TypedDict, total=False):\n" + (f'    """{about}"""\n\n' if about else "") + "\n".join(lines)
         for name, about, lines in sorted(written)
     )
-    return formatted(f"{head}\n\n{body}\n", "src/usagebill/fields.py")
+    return formatted(f"{FIELDS_HEAD}\n\n{body}\n", "src/usagebill/fields.py")
 
 
 class Imports:

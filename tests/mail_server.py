@@ -21,8 +21,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-__all__ = ["Mail", "MailServer", "contexts"]
-
 
 @dataclass(frozen=True)
 class Mail:

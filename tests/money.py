@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-__all__ = ["gross", "percent", "share"]
-
 
 def _rounded(cents: Fraction) -> int:
     """A whole cent, halves rounded up; amounts here are not negative."""

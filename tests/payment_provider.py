@@ -32,8 +32,6 @@ from usagebill.core.provider_requests import (
 )
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
-__all__ = ["PRESENT", "Booked", "Killed", "UnsteadyProvider", "connect"]
-
 A = TypeVar("A")
 # The key that signs its messages.
 PRESENT = "genuine"

@@ -14,8 +14,6 @@ from typing import Any
 
 from usagebill.pricing import price
 
-__all__ = ["CURVES", "FOLDER", "Curve", "drawn"]
-
 FOLDER = Path(__file__).parents[1] / "docs" / "charge-models"
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 16, 44

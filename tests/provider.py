@@ -18,8 +18,6 @@ from usagebill.core.tax_providers import (
     TaxQuestion,
 )
 
-__all__ = ["Provider", "refused", "throttled", "unreachable"]
-
 
 def refused(code: str = "customerAddressCouldNotResolve", message: str = "no such address") -> ProviderFailure:
     return ProviderFailure(code=code, message=message)

@@ -9,8 +9,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
-__all__ = ["Received", "Receiver"]
-
 
 @dataclass(frozen=True)
 class Received:

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from usagebill.core.vat import NotRegistered, Registered, RegistryError, Unavailable, VatNumber
 
-__all__ = ["Registry", "rate_limited", "unknown"]
-
 
 def unknown() -> NotRegistered:
     return NotRegistered()

@@ -21,8 +21,6 @@ from usagebill.operations.sync_connections import SyncConnectionInput
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.work import Work
 
-__all__ = ["NEVER", "VERBS", "event", "in_order", "invoiced", "path_of", "plan", "request_of", "valid_bodies", "world"]
-
 AMOUNT = {"amount": "1"}
 
 

@@ -22,22 +22,6 @@ from typing import Any, get_type_hints
 from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput
 from usagebill.testing import Sandbox
 
-__all__ = [
-    "FRENCH_SELLER",
-    "GERMAN_SELLER",
-    "REGION_AND_CLOUD",
-    "Scenario",
-    "charge_in_advance_on",
-    "charge_on",
-    "fee_of",
-    "fees_of",
-    "filter_on",
-    "fixed_charge_on",
-    "plan_fields",
-    "price_ranges",
-    "windows",
-]
-
 API = "/api/v1"
 # Filter keys of a metric, and the values of each.
 REGION_AND_CLOUD = [{"key": "region", "values": ["us", "eu", "asia"]}, {"key": "cloud", "values": ["aws", "gcp"]}]

@@ -17,8 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.examples import examples
 from tests.scenarios import charge_on, fixed_charge_on, plan_fields, price_ranges

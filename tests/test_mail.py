@@ -19,8 +19,7 @@ from traceback import format_exception
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.mail_server import MailServer, contexts
 from usagebill import Billing
@@ -31,8 +30,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.job_batches import JobFailed
 from usagebill.mail import SmtpMailer, Undelivered, as_message
-from usagebill.settings import MailServer as At
-from usagebill.settings import Settings
+from usagebill.settings import MailServer as At, Settings
 from usagebill.worker import Worker
 
 # The greeting of the mail server that accepts passwords in the clear.

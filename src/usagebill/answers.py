@@ -12,8 +12,6 @@ from usagebill.provider_calls import answer_of
 from usagebill.tax_provider import taxes_of
 from usagebill.work import Answers, DrawingWanted, ProviderAnswer, ProviderWanted, TaxesWanted
 
-__all__ = ["answering"]
-
 T = TypeVar("T")
 # The most tax requests of one unit of work.
 _MOST_QUESTIONS = 20

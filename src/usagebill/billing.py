@@ -47,8 +47,6 @@ from usagebill.vat_registry import HttpVatRegistry, VatRegistry
 from usagebill.within import Within
 from usagebill.work import Ahead, Answers, Reader, Terms, Work
 
-__all__ = ["Billing"]
-
 T = TypeVar("T")
 
 # The most jobs that share one commit.

@@ -29,23 +29,6 @@ from usagebill.sent_fields import UNKNOWN, near_field, slips
 from usagebill.signatures import Argument, arguments_of, documentation, signature_of
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "Message",
-    "Messages",
-    "Operation",
-    "Resource",
-    "Runner",
-    "Views",
-    "command",
-    "exact",
-    "query",
-    "refuse_slips",
-    "resource_name",
-    "unix_seconds",
-    "with_texts",
-    "worded",
-]
-
 T = TypeVar("T")
 _PLAIN = frozenset({str, bool, type(None)})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -28,8 +28,6 @@ import httptools
 
 from usagebill.core.addresses import is_public, names_private
 
-__all__ = ["Answer", "Asking", "Poster", "PrivateAddress"]
-
 _PORTS = {"http": 80, "https": 443}
 _LARGEST_HEAD = 64 * 1024
 # The seconds that an idle connection is kept for another request: less than servers usually keep it.

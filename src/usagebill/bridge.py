@@ -11,11 +11,12 @@ from usagebill.core.organizations import Organization
 from usagebill.core.sync_connections import Accepted, Push, PushDocument, SyncConnection, SyncSubject
 from usagebill.core.tax_providers import FailureKind, ProviderFailure
 from usagebill.core.webhooks import SignatureAlgorithm, header_prefix
-from usagebill.job_host import Bridge, JobHost
+from usagebill.job_host import (
+    Bridge as Bridge,
+    JobHost,
+)
 from usagebill.json_text import Json, parse_json
 from usagebill.operations import synced_documents
-
-__all__ = ["Bridge", "HttpBridge", "push_document"]
 
 _LARGEST_ANSWER = 1024 * 1024
 # The path that a document is posted to, below the connection's address.

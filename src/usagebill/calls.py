@@ -23,8 +23,6 @@ from usagebill.storage.jobs import task_of
 from usagebill.storage.ports import Transaction
 from usagebill.work import Work
 
-__all__ = ["Call", "Calls"]
-
 L = TypeVar("L", bound=Task)
 P = TypeVar("P")
 A = TypeVar("A")

@@ -12,8 +12,6 @@ import structlog
 from usagebill.core.errors import ClockRefused
 from usagebill.storage.ports import Store, Transaction
 
-__all__ = ["Clock", "ClockWatch", "ManualClock", "ServerClock", "SystemClock"]
-
 # Time synchronisation moves a clock by less.
 _TOLERANCE = timedelta(minutes=5)
 # How much newer the time must be before it is recorded: by a transaction that writes anyway, and by an idle worker.

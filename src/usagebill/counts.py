@@ -10,8 +10,6 @@ from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import EventLog, Observation, Snapshot, Transaction
 from usagebill.storage.rehearsal import RunEnds
 
-__all__ = ["BillWanted", "Count", "CountWanted", "Counting", "Counts", "CountsAhead"]
-
 T = TypeVar("T")
 Count = Callable[[EventLog], T]
 

@@ -26,8 +26,6 @@ from usagebill.operations import webhooks
 from usagebill.storage.jobs import task_of
 from usagebill.storage.ports import Transaction
 
-__all__ = ["Deliveries", "HttpCourier"]
-
 _Leased = tuple[Job, webhooks.Attempt]
 _log = structlog.get_logger("usagebill.webhooks")
 

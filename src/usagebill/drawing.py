@@ -8,8 +8,6 @@ from usagebill.core.tasks import GenerateDocuments
 from usagebill.job_host import JobHost
 from usagebill.operations.documents.files import generate
 
-__all__ = ["generate_documents"]
-
 
 def generate_documents(host: JobHost, organization: Organization, job: Job, task: GenerateDocuments) -> None:
     """Make the documents that the subject still lacks, as of the instant when the job was due."""

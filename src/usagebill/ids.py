@@ -8,8 +8,6 @@ from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-__all__ = ["Ids", "new_id", "new_ids"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _VARIANT = {digit: "89ab"[int(digit, 16) % 4] for digit in "0123456789abcdef"}

@@ -22,22 +22,6 @@ from usagebill.core.instants import parse_instant
 from usagebill.core.limits import Range
 from usagebill.core.numbers import is_bounded, parse_decimal, truncate_to
 
-__all__ = [
-    "ABSENT",
-    "MOST_PER_PAGE",
-    "Absent",
-    "Input",
-    "Maybe",
-    "Paging",
-    "changes",
-    "is_given",
-    "range_of",
-    "read",
-    "sent_as",
-    "shape_of",
-    "value_or",
-]
-
 T = TypeVar("T")
 
 

@@ -10,8 +10,6 @@ from usagebill.ids import Ids
 from usagebill.json_text import JsonObject
 from usagebill.storage.ports import Snapshot
 
-__all__ = ["MOST_COUNTS", "Batch", "JobFailed", "JobKey", "JobRuns"]
-
 # The identity of a job: its organization and its key.
 JobKey = tuple[str, str]
 

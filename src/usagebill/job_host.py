@@ -21,8 +21,6 @@ from usagebill.operations.webhooks import Attempt
 from usagebill.storage.ports import Transaction
 from usagebill.work import Reader, Work
 
-__all__ = ["Bridge", "Courier", "JobHost", "Mailer", "PaymentProviders", "TaxProvider", "VatRegistry"]
-
 A = TypeVar("A")
 T = TypeVar("T")
 

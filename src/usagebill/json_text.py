@@ -11,8 +11,6 @@ import msgspec
 
 from usagebill.core.numbers import MOST_DIGITS, is_bounded, parse_json_fraction
 
-__all__ = ["Json", "JsonObject", "Nul", "encode_json", "parse_body", "parse_json", "with_prefix"]
-
 Json = Any
 JsonObject = dict[str, Any]
 

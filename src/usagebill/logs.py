@@ -9,8 +9,6 @@ from typing import Literal
 
 import structlog
 
-__all__ = ["LogFormat", "configure", "plain_traceback"]
-
 LogFormat = Literal["json", "text"]
 
 

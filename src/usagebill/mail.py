@@ -20,15 +20,15 @@ from usagebill.core.emails import Email, one_line
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
 from usagebill.core.tasks import SendEmail
-from usagebill.job_host import JobHost, Mailer
+from usagebill.job_host import (
+    JobHost,
+    Mailer as Mailer,
+)
 from usagebill.operations import activity_logs
 from usagebill.operations.emails import contents
 from usagebill.operations.payment_pages import pay_url_of
 from usagebill.settings import MailServer
 from usagebill.work import Work
-
-__all__ = ["Mailer", "SmtpMailer", "Undelivered", "as_message", "send_email"]
-
 
 # Seconds for a whole SMTP session: several sessions fit into the lease of a job.
 _LONGEST = 90.0

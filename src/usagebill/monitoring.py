@@ -16,8 +16,6 @@ from usagebill.job_host import JobHost
 from usagebill.operations import unbilled_events
 from usagebill.work import Work
 
-__all__ = ["count_unbilled_events"]
-
 _DAY = timedelta(days=1)
 _log = structlog.get_logger("usagebill.events")
 

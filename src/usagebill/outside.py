@@ -28,8 +28,6 @@ from usagebill.storage.jobs import task_of
 from usagebill.tax_provider import ask_tax_provider
 from usagebill.vat_registry import check_vat_number
 
-__all__ = ["CALLS", "OUTSIDE", "OutsideHandler"]
-
 L = TypeVar("L", bound=Task)
 
 

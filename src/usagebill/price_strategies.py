@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-__all__ = ["PriceList", "amounts", "price_lists", "quantities"]
-
 
 class PriceList(NamedTuple):
     """A charge model and its properties, in the order in which `usagebill.pricing.price` takes them."""

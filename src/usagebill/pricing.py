@@ -16,15 +16,12 @@ from usagebill.core.currencies import CURRENCIES, subunits
 from usagebill.core.errors import Invalid
 from usagebill.core.near_names import near_name
 from usagebill.core.numbers import is_bounded, parse_decimal, total
-from usagebill.core.pricing import MODELS, Properties, PropertiesError, parse_properties
-from usagebill.core.pricing import price as price_of
+from usagebill.core.pricing import MODELS, Properties, PropertiesError, parse_properties, price as price_of
 from usagebill.core.pricing.complaints import complaints
 from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.model import Price
 from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.core.usage import Usage
-
-__all__ = ["AMOUNT_KEYS", "Number", "price", "price_cents", "with_price_texts"]
 
 Number: TypeAlias = int | Decimal | str
 

@@ -35,8 +35,6 @@ from usagebill.storage.conditions import at_least, eq
 from usagebill.storage.ports import Transaction
 from usagebill.work import Work
 
-__all__ = ["CHARGES", "ERRANDS", "answer_of", "compared_with_provider", "receive_notice"]
-
 A = TypeVar("A")
 # More than the difference between clocks, and than the time of a charge.
 _APART = timedelta(hours=1)

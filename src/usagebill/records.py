@@ -25,8 +25,6 @@ from usagebill.resources.result_views import shown_filter
 from usagebill.storage.ports import Page
 from usagebill.work import Reader
 
-__all__ = ["RELATED", "Pages", "Viewer", "further_fields", "plain", "presented", "shown_kind", "view_of"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

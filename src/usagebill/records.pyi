@@ -12,38 +12,36 @@ from usagebill.core.api_keys import ApiKey as _ApiKey
 from usagebill.core.api_logs import ApiLog as _ApiLog
 from usagebill.core.billable_metrics import BillableMetric as _BillableMetric
 from usagebill.core.billing_entities import BillingEntity as _BillingEntity
-from usagebill.core.coupons import AppliedCoupon as _AppliedCoupon
-from usagebill.core.coupons import Coupon as _Coupon
+from usagebill.core.coupons import AppliedCoupon as _AppliedCoupon, Coupon as _Coupon
 from usagebill.core.credit_note_estimates import CreditNoteEstimate as _CreditNoteEstimate
 from usagebill.core.credit_notes import CreditNote as _CreditNote
 from usagebill.core.customers import Customer as _Customer
-from usagebill.core.entitlements import PlanFeature as _PlanFeature
-from usagebill.core.entitlements import SubscriptionFeature as _SubscriptionFeature
+from usagebill.core.entitlements import PlanFeature as _PlanFeature, SubscriptionFeature as _SubscriptionFeature
 from usagebill.core.fees import Fee as _Fee
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection as _InvoiceCustomSection
-from usagebill.core.invoices.explained import ExplainedEvent as _ExplainedEvent
-from usagebill.core.invoices.explained import ExplainedInvoice as _ExplainedInvoice
+from usagebill.core.invoices.explained import ExplainedEvent as _ExplainedEvent, ExplainedInvoice as _ExplainedInvoice
 from usagebill.core.invoices.records import Invoice as _Invoice
 from usagebill.core.organizations import Organization as _Organization
 from usagebill.core.payment_providers import PaymentConnection as _PaymentConnection
 from usagebill.core.payment_receipts import PaymentReceipt as _PaymentReceipt
 from usagebill.core.payment_requests import PaymentRequest as _PaymentRequest
-from usagebill.core.payments import Payment as _Payment
-from usagebill.core.payments import PaymentMethod as _PaymentMethod
-from usagebill.core.payments import PaymentPage as _PaymentPage
-from usagebill.core.payments import ProviderNotice as _ProviderNotice
-from usagebill.core.plans import Charge as _Charge
-from usagebill.core.plans import FixedCharge as _FixedCharge
-from usagebill.core.plans import Plan as _Plan
+from usagebill.core.payments import (
+    Payment as _Payment,
+    PaymentMethod as _PaymentMethod,
+    PaymentPage as _PaymentPage,
+    ProviderNotice as _ProviderNotice,
+)
+from usagebill.core.plans import Charge as _Charge, FixedCharge as _FixedCharge, Plan as _Plan
 from usagebill.core.security_logs import SecurityLog as _SecurityLog
 from usagebill.core.subscriptions import Subscription as _Subscription
-from usagebill.core.sync_connections import SyncConnection as _SyncConnection
-from usagebill.core.sync_connections import SyncedDocument as _SyncedDocument
+from usagebill.core.sync_connections import SyncConnection as _SyncConnection, SyncedDocument as _SyncedDocument
 from usagebill.core.tax_providers import TaxConnection as _TaxConnection
 from usagebill.core.taxes import Tax as _Tax
 from usagebill.core.unbilled import UnbilledEvent as _UnbilledEvent
-from usagebill.core.wallet_transactions import WalletConsumption as _WalletConsumption
-from usagebill.core.wallet_transactions import WalletTransaction as _WalletTransaction
+from usagebill.core.wallet_transactions import (
+    WalletConsumption as _WalletConsumption,
+    WalletTransaction as _WalletTransaction,
+)
 from usagebill.core.wallets import Wallet as _Wallet
 from usagebill.core.webhooks import Resent as _Resent
 from usagebill.operations.api_keys import IssuedKey as _IssuedKey

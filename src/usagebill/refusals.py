@@ -32,8 +32,6 @@ from usagebill.inputs import range_of
 from usagebill.json_text import parse_json
 from usagebill.reference import Field, field_of, hints_of
 
-__all__ = ["word"]
-
 _LONGEST = 80
 _MOST_VALUES = 12
 # The number of parts of a batch named in one message; `messages` has all.

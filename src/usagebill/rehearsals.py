@@ -27,8 +27,6 @@ from usagebill.storage.plans import Planning, Writes
 from usagebill.storage.ports import Encoded, Observation, Snapshot, Store, Transaction
 from usagebill.work import Ahead, Answers, Reader, Rehearsal, Terms, Work
 
-__all__ = ["FEWEST_ALIKE", "Prepared", "Rehearsals", "Runs", "Together"]
-
 T = TypeVar("T")
 
 # The jobs computed before the lock is taken; the number of due jobs they are chosen from while other workers take the

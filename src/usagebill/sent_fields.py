@@ -19,8 +19,6 @@ from usagebill.core.pricing import MODELS
 from usagebill.reference import hints_of, is_price
 from usagebill.reference.structures import MODEL_PROPERTIES, PresentationKey
 
-__all__ = ["FRACTIONAL", "UNKNOWN", "Slip", "field_names", "near_field", "slips"]
-
 UNKNOWN = "unknown_field"
 FRACTIONAL = "value_is_not_an_integer"
 _GROUPING = frozenset({"pricing_group_keys", "presentation_group_keys", "grouped_by"})

@@ -19,8 +19,6 @@ from usagebill.http.app import create_app
 from usagebill.http.connections import allow_files, connection_class, look_after
 from usagebill.worker import Worker
 
-__all__ = ["bind", "serve"]
-
 _BACKLOG = 2048
 # asyncio accepts up to uvicorn's backlog of new connections at once, before any can be refused.
 _ACCEPTED_AT_ONCE = 100

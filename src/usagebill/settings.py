@@ -9,8 +9,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from usagebill.core.contacts import is_email
 
-__all__ = ["MailServer", "Settings"]
-
 # A hundred years.
 _MOST_LOG_DAYS = 36_525
 _MAIL_PORTS = {"smtp": 25, "smtps": 465}

@@ -15,17 +15,6 @@ import attrs
 from usagebill.inputs import MOST_PER_PAGE, range_of
 from usagebill.reference import Field, field_of, hints_of, required_of
 
-__all__ = [
-    "PAGING",
-    "Argument",
-    "arguments_of",
-    "documentation",
-    "fields_name",
-    "path_field",
-    "signature_of",
-    "type_text",
-]
-
 _INSTANTS = ("_at", "_date", "_from", "_to")
 PAGING = {
     "page": Field("Which page, from 1 on.", default="1"),

@@ -26,12 +26,12 @@ from usagebill.core.tax_providers import (
     TaxedItem,
     TaxQuestion,
 )
-from usagebill.job_host import JobHost, TaxProvider
+from usagebill.job_host import (
+    JobHost,
+    TaxProvider as TaxProvider,
+)
 from usagebill.json_text import Json, JsonObject, encode_json, parse_json
 from usagebill.operations.invoices import provider_taxes
-
-__all__ = ["HttpTaxProvider", "TaxProvider", "ask_tax_provider", "taxes_of"]
-
 
 _LARGEST_ANSWER = 16 * 1024 * 1024
 # The path that a document is posted to, below the connection's address.

@@ -16,8 +16,7 @@ from usagebill.bridge import Bridge
 from usagebill.clock import ManualClock
 from usagebill.core.emails import Email
 from usagebill.core.payment_providers import PaymentConnection
-from usagebill.core.provider_requests import FailureKind, ProviderFailed, ProviderFailure
-from usagebill.core.provider_requests import Request as ProviderRequest
+from usagebill.core.provider_requests import FailureKind, ProviderFailed, ProviderFailure, Request as ProviderRequest
 from usagebill.http.api import Answer, Api, Request
 from usagebill.http.app import endpoints, routes
 from usagebill.http.notices import notice_answer
@@ -26,15 +25,18 @@ from usagebill.job_host import PaymentProviders
 from usagebill.json_text import JsonObject
 from usagebill.operations import api_keys
 from usagebill.payment_providers.kinds import HttpPaymentProviders
-from usagebill.price_strategies import PriceList, amounts, price_lists, quantities
+from usagebill.price_strategies import (
+    PriceList as PriceList,
+    amounts as amounts,
+    price_lists as price_lists,
+    quantities as quantities,
+)
 from usagebill.queries.payment_providers import notice_path
 from usagebill.settings import Settings
 from usagebill.storage.sqlite import ReusedMemory
 from usagebill.storage.stores import emptied, emptied_events
 from usagebill.tax_provider import TaxProvider
 from usagebill.vat_registry import VatRegistry
-
-__all__ = ["PriceList", "Sandbox", "amounts", "price_lists", "quantities"]
 
 A = TypeVar("A")
 

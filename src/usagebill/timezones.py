@@ -6,8 +6,6 @@ import re
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-__all__ = ["is_timezone"]
-
 _NAME = re.compile(r"[A-Za-z_]+(?:/[A-Za-z0-9_+-]+)+")
 
 

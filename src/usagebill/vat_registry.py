@@ -9,12 +9,12 @@ from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
 from usagebill.core.tasks import CheckVatNumber
 from usagebill.core.vat import NotRegistered, Registered, RegistryError, Unavailable, VatNumber
-from usagebill.job_host import JobHost, VatRegistry
+from usagebill.job_host import (
+    JobHost,
+    VatRegistry as VatRegistry,
+)
 from usagebill.json_text import encode_json, parse_json
 from usagebill.operations import vat
-
-__all__ = ["HttpVatRegistry", "VatRegistry", "check_vat_number"]
-
 
 _LARGEST_ANSWER = 64 * 1024
 

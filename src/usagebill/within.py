@@ -18,8 +18,6 @@ from usagebill.storage.ports import CallersTransaction, Store, Transaction, Unus
 from usagebill.storage.stores import within
 from usagebill.work import DrawingWanted, ProviderWanted, Reader, TaxesWanted, Work
 
-__all__ = ["Within"]
-
 T = TypeVar("T")
 
 

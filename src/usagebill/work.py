@@ -13,8 +13,7 @@ from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
 from usagebill.core.payment_providers import PaymentConnection
-from usagebill.core.provider_requests import ProviderFailure as PaymentFailure
-from usagebill.core.provider_requests import Request
+from usagebill.core.provider_requests import ProviderFailure as PaymentFailure, Request
 from usagebill.core.tasks import DeliverWebhook, Task
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, TaxConnection, TaxQuestion
 from usagebill.core.webhooks import OBJECT_TYPES, WebhookEndpoint, WebhookMessage, delivery_lane, listens_to
@@ -29,24 +28,6 @@ from usagebill.storage.jobs import job_of
 from usagebill.storage.plans import Planning, as_transaction
 from usagebill.storage.ports import Observation, Page, Snapshot, Transaction
 from usagebill.storage.rehearsal import RehearsalEnds, rehearsed
-
-__all__ = [
-    "Ahead",
-    "Answers",
-    "DrawingWanted",
-    "Drawings",
-    "Numbering",
-    "ProviderAnswer",
-    "ProviderAnswers",
-    "ProviderWanted",
-    "Reader",
-    "Rehearsal",
-    "TaxAnswers",
-    "TaxesWanted",
-    "Terms",
-    "Work",
-    "WorkedOut",
-]
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -26,8 +26,6 @@ from usagebill.operations import log_cleaning, organizations, unbilled_events
 from usagebill.operations.standing import note_worker
 from usagebill.outside import CALLS, OUTSIDE
 
-__all__ = ["Worker"]
-
 _log = structlog.get_logger("usagebill.worker")
 
 

@@ -9,8 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.core.builders import NOW, changed, contract, coupon, fee, fees, ids, item, note, settle, tax
 from tests.money import gross, percent, share
 

@@ -3,8 +3,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from usagebill.core.days import days_billed, local_date, next_time_of_day, stretches_of_days
 

@@ -6,8 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.core.builders import fee, item, note
 
 from usagebill.core.draft_credit_notes import followed_item, followed_parts, within_due

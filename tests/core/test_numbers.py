@@ -6,8 +6,7 @@ from decimal import Decimal, DivisionByZero
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from usagebill.core.events import LONGEST_VALUE
 from usagebill.core.numbers import (

@@ -6,8 +6,7 @@ from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from usagebill.core.documents.words import WORDS
 from usagebill.core.documents.words.portal import PORTAL_WORDS

@@ -8,8 +8,7 @@ from itertools import product
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from usagebill.core.life_cycles import TransitionError
 from usagebill.core.periods import BillingTime, Cycle, Interval, Succession

@@ -6,8 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from usagebill.core.countries import COUNTRIES, EU_COUNTRIES
 from usagebill.core.vat import (

@@ -7,8 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from tests.core.builders import NOW, fee, wallet
 
 from usagebill.core.fees import FeeType

@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, strategies as st
 from tests.examples import examples
 from tests.input_fields import places, put
 from tests.sample_records import path_of, valid_bodies, world

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.json_asserts import for_programs
 
 from usagebill.http.api import Answer, Api, Request

@@ -14,21 +14,6 @@ from random import Random
 from typing import Any
 from zoneinfo import ZoneInfo
 
-__all__ = [
-    "CHARGES",
-    "COUPONS",
-    "FEATURES",
-    "MONTHS",
-    "Life",
-    "PlanTerms",
-    "Step",
-    "from_json",
-    "life_of",
-    "story",
-    "to_json",
-    "yearly_price",
-]
-
 ZONES = (
     "UTC",
     "Europe/Berlin",

@@ -17,8 +17,6 @@ from zoneinfo import ZoneInfo
 from tests.lives.life import CHARGES, MONTHS, Life, PlanTerms, yearly_price
 from tests.lives.play import Lived, Sent
 
-__all__ = ["Bill", "Segment", "bill_of", "segments_of"]
-
 DAY = timedelta(days=1)
 RUN = timedelta(minutes=10)
 

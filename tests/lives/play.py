@@ -29,8 +29,6 @@ from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.storage.conditions import asc, eq
 
-__all__ = ["Act", "Lived", "Sent", "Worth", "play"]
-
 SUBSCRIPTION = "sub"
 METRICS: dict[str, dict[str, Any]] = {
     "gb": {"aggregation_type": "sum_agg", "filters": [{"key": "region", "values": ["eu", "us"]}]},

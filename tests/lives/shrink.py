@@ -7,8 +7,6 @@ from dataclasses import replace
 
 from tests.lives.life import Life, PlanTerms
 
-__all__ = ["kind_of", "kinds_of", "shrunk"]
-
 
 def kind_of(violation: str) -> str:
     """The sum that is broken, and on what."""

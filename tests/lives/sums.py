@@ -15,8 +15,6 @@ from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 
-__all__ = ["violations"]
-
 # Invoices that count; voided ones are given back, deleted and closed ones ask for nothing.
 COUNTING = ("finalized", "closed")
 

@@ -12,8 +12,7 @@ from tests.scenarios import Scenario
 from usagebill.core.contacts import LOCALES
 from usagebill.core.documents.words import words_of
 from usagebill.operations.payment_requests import PaymentRequestInput, create
-from usagebill.operations.payments import PaymentInput
-from usagebill.operations.payments import create as record_payment
+from usagebill.operations.payments import PaymentInput, create as record_payment
 from usagebill.settings import Settings
 from usagebill.work import Work
 

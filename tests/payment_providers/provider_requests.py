@@ -25,20 +25,6 @@ from usagebill.core.provider_requests import (
 )
 from usagebill.payment_providers.kinds import HttpPaymentProviders
 
-__all__ = [
-    "NOW",
-    "NO_ANSWER",
-    "charge",
-    "checkout",
-    "connection_to",
-    "failure_of",
-    "invoice",
-    "payer",
-    "providers",
-    "refund",
-    "request",
-]
-
 NOW = datetime(2024, 3, 5, 12, tzinfo=UTC)
 # The ways in which a request gets no readable answer. A failure on a reused connection is retried at once on a new one.
 NO_ANSWER = (

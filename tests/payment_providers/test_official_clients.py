@@ -10,8 +10,7 @@ import gocardless_pro
 import pytest
 import stripe
 from Adyen.util import generate_notification_sig, is_valid_hmac_notification
-from gocardless_pro import errors as gocardless_errors
-from gocardless_pro import webhooks as gocardless_webhooks
+from gocardless_pro import errors as gocardless_errors, webhooks as gocardless_webhooks
 
 from tests.payment_providers.provider_requests import NOW, charge, connection_to, providers
 from tests.payment_servers.adyen import AdyenServer

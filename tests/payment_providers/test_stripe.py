@@ -43,6 +43,7 @@ from usagebill.core.provider_requests import (
     MethodAdded,
     MethodDetails,
     MethodRemoved,
+    Notice as ProviderNotice,
     NoticeRejected,
     Outcome,
     PayableType,
@@ -54,7 +55,6 @@ from usagebill.core.provider_requests import (
     UpdateCharge,
     UpdateCustomer,
 )
-from usagebill.core.provider_requests import Notice as ProviderNotice
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.payment_providers.kinds import HttpPaymentProviders
 

@@ -12,8 +12,6 @@ from typing import ClassVar
 
 from tests.payment_servers.server import Call, Json, Notice, PaymentServer, Refused
 
-__all__ = ["AdyenServer"]
-
 _HMAC_KEY = "44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056"
 
 

@@ -12,8 +12,6 @@ from typing import ClassVar
 
 from tests.payment_servers.server import Call, Json, Notice, PaymentServer, Refused
 
-__all__ = ["CashfreeServer"]
-
 
 class CashfreeServer(PaymentServer):
     """Links have ids chosen by the merchant, each used once."""

@@ -8,8 +8,6 @@ from typing import ClassVar
 
 from tests.payment_servers.server import Call, Json, Notice, PaymentServer, Refused
 
-__all__ = ["FlutterwaveServer"]
-
 
 class FlutterwaveServer(PaymentServer):
     """A reference is accepted once. `repeats_meta`: whether the account returns the metadata of a payment."""

@@ -10,8 +10,6 @@ from typing import ClassVar
 
 from tests.payment_servers.server import Call, Json, Notice, PaymentServer, Refused
 
-__all__ = ["GoCardlessServer"]
-
 _CURRENCIES = {"bacs": "GBP", "sepa_core": "EUR", "ach": "USD", "autogiro": "SEK"}
 
 

@@ -14,8 +14,6 @@ import httpx
 from tests.payment_servers.server import Call, Json, PaymentServer
 from tests.payment_servers.stripe import form_fields
 
-__all__ = ["LocalStripe"]
-
 # Fields that Stripe accepts and localstripe refuses, by the start of the request.
 _UNKNOWN: Mapping[str, tuple[str, ...]] = {
     "POST /v1/payment_intents": ("return_url", "error_on_requires_action", "description", "cancellation_reason"),

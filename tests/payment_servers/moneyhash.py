@@ -12,8 +12,6 @@ from typing import ClassVar
 
 from tests.payment_servers.server import Call, Json, Notice, PaymentServer, Refused
 
-__all__ = ["MoneyHashServer"]
-
 
 class MoneyHashServer(PaymentServer):
     """Charges become `UNPROCESSED`, or take the status in `outcomes`."""

@@ -14,8 +14,6 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 from urllib.parse import parse_qsl, urlsplit
 
-__all__ = ["Call", "Fault", "Json", "Notice", "PaymentServer", "Refused"]
-
 Json = Any
 
 

@@ -12,8 +12,6 @@ from urllib.parse import parse_qsl
 
 from tests.payment_servers.server import Call, Json, Notice, PaymentServer, Refused
 
-__all__ = ["StripeServer", "form_fields"]
-
 # The parameters of each endpoint; Stripe refuses unknown ones.
 _TAKEN: Mapping[str, str] = {
     "POST /v1/webhook_endpoints": "url enabled_events api_version",

@@ -18,8 +18,6 @@ from tests.properties.strategies import ZONES
 from tests.scenarios import Scenario, fixed_charge_on, price_ranges
 from usagebill.core.errors import BillingError
 
-__all__ = ["PricedLife", "live", "priced_lives"]
-
 EXTERNAL_ID = "sub"
 # A second subscription, which continues whatever happens to the first.
 OTHER_ID = "other"

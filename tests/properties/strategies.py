@@ -27,8 +27,6 @@ from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, Reporte
 from usagebill.storage.conditions import asc, eq
 from usagebill.storage.ports import Store, Transaction
 
-__all__ = ["Crash", "CrashingStore", "Life", "Played", "Step", "UnsteadyProvider", "lives", "play"]
-
 EXTERNAL_ID = "sub"
 _LINK = {"integration_type": "anrok", "integration_code": "main", "sync_with_provider": True}
 ZONES = ("UTC", "America/Los_Angeles", "Asia/Tokyo", "Europe/Berlin", "Pacific/Auckland", "America/Sao_Paulo")

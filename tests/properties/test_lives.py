@@ -13,8 +13,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, strategies as st
 
 from tests.examples import examples
 from tests.properties.strategies import Crash, Life, Played, UnsteadyProvider, lives, play

@@ -7,8 +7,7 @@ from collections import defaultdict
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, strategies as st
 
 from tests.examples import examples
 from tests.properties.wallet_lives import ALERT_TYPES, WalletLife, play, wallet_lives

@@ -29,8 +29,6 @@ from usagebill.storage.conditions import asc, eq, more, ne
 from usagebill.storage.ports import Store, Transaction
 from usagebill.work import Reader
 
-__all__ = ["WalletLife", "play", "wallet_lives"]
-
 START = datetime(2024, 1, 20, 9, tzinfo=UTC)
 # Large enough that a rule need not grant hundreds of times, two seconds apart, to pass its threshold.
 RATES = ("1", "1", "0.5", "1.375", "0.07", "10", "0.33333")

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, strategies as st
 from tests.examples import examples
 from tests.scenarios import charge_in_advance_on, filter_on, plan_fields, price_ranges
 
 from usagebill.billing import Billing
 from usagebill.clock import ManualClock
 from usagebill.core.fees import Fee
-from usagebill.rating import events as pricing
-from usagebill.rating import running_usage
+from usagebill.rating import events as pricing, running_usage
 from usagebill.storage.conditions import eq
 
 pytestmark = pytest.mark.slow

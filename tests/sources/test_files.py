@@ -11,8 +11,7 @@ from typing import Any
 
 import pyarrow
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, strategies as st
 from pyarrow import parquet
 from tests.examples import examples
 

@@ -16,8 +16,7 @@ from typing import Any
 import pyarrow
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, strategies as st
 from pyarrow import parquet
 from tests.examples import examples
 from tests.scenarios import charge_on, plan_fields

@@ -10,8 +10,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.examples import examples
 from tests.storage.contract import ENGINES
 

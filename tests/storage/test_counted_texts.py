@@ -11,8 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.examples import examples
 from tests.storage.contract import NOW, Tenant, new_tenant
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.examples import examples, mostly_slow
 from tests.sample_records import VERBS, in_order, invoiced, path_of, request_of, world
 from tests.scenarios import Scenario

@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.postgresql import copied_database
 
 from usagebill.core.invoices.life_cycle import InvoicingReason

@@ -10,8 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, strategies as st
 from tests.examples import examples
 from tests.postgresql import server_url
 from tests.properties.strategies import CrashingStore, Life, lives, play

@@ -6,8 +6,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.storage.contract import new_tenant
 
 from usagebill.core.invoices.records import Invoice

@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 
 import psycopg
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.examples import examples, mostly_slow
 from tests.postgresql import server_url
 from tests.storage.events_contract import (
@@ -46,9 +45,11 @@ from usagebill.storage.event_rows import microseconds
 from usagebill.storage.ports import Store
 from usagebill.storage.postgresql import PostgresStore
 from usagebill.storage.postgresql.databases import temporary_database
-from usagebill.storage.postgresql.events import answers as postgres_answers
-from usagebill.storage.postgresql.events import state_answers as postgres_state_answers
-from usagebill.storage.postgresql.events import states as postgres_states
+from usagebill.storage.postgresql.events import (
+    answers as postgres_answers,
+    state_answers as postgres_state_answers,
+    states as postgres_states,
+)
 from usagebill.storage.sqlite import SqliteStore
 from usagebill.storage.sqlite.events import answers, state_answers, states
 

@@ -9,19 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.examples import examples
 from tests.storage.contract import NOW, new_tenant
 from tests.storage.test_counted_texts import (
     METADATA,
     TIERS,
     catch_up,
-    early,
+    early as early,
     has_tier,
     of_tier,
     recounted,
-    store,
+    store as store,
 )
 
 from usagebill.core.customers import Customer, MetadataItem
@@ -45,8 +44,6 @@ from usagebill.storage.conditions import (
     within,
 )
 from usagebill.storage.sqlite import SqliteStore, searches
-
-__all__ = ["early", "store"]
 
 _COUNTRIES = st.sampled_from([None, "DE", "FR", "US"])
 _CURRENCIES = st.sampled_from([None, "EUR", "USD"])

@@ -2,6 +2,4 @@
 
 from __future__ import annotations
 
-from usagebill.cli.main import main
-
-__all__ = ["main"]
+from usagebill.cli.main import main as main

@@ -16,8 +16,6 @@ from usagebill.operations import organizations
 from usagebill.operations.audit import AuditReport
 from usagebill.provider_calls import compared_with_provider
 
-__all__ = ["audit"]
-
 
 @click.command()
 @click.option("--organization", envvar="USAGEBILL_ORGANIZATION", show_envvar=True, help="Its id (default: all).")

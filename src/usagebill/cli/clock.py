@@ -15,8 +15,6 @@ from usagebill.storage.conditions import desc, more
 from usagebill.views.formats import instant_text
 from usagebill.work import Reader
 
-__all__ = ["clock"]
-
 
 @click.command()
 @click.option(

@@ -21,8 +21,6 @@ from usagebill.core.price_comparisons import ComparedLine, ComparedSubscription,
 from usagebill.json_text import parse_json
 from usagebill.operations.price_comparisons import comparisons, drafted_plan
 
-__all__ = ["compare"]
-
 _NAMES = {LineKind.PLAN: "plan", LineKind.MINIMUM_COMMITMENT: "minimum commitment"}
 _COLUMNS = (
     *("external_customer_id", "external_subscription_id", "from", "to", "kind", "code", "units", "currency"),

@@ -11,17 +11,6 @@ import click
 from usagebill.billing import Billing
 from usagebill.cli.options import as_json, database, named, opened, organization_option, print_json, print_table
 
-__all__ = [
-    "add_create",
-    "add_delete",
-    "add_list",
-    "add_update",
-    "named_connection",
-    "print_connection",
-    "sent_options",
-    "shown_connection",
-]
-
 # The operations of one kind of connections, such as `billing.tax_connections`.
 Operations = Callable[[Billing], Any]
 # Adds an option to a command.

@@ -17,8 +17,6 @@ from usagebill.cli.options import refusals
 from usagebill.demo.flights import NoFlights, airlines, read_flights
 from usagebill.demo.year import PREPAID, YEAR, ZONE, Year
 
-__all__ = ["demo"]
-
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SHOWN_MONTH = 7
 

@@ -12,8 +12,6 @@ from usagebill.billing import Billing
 from usagebill.cli.options import as_json, database, named, opened, organization_option, print_json, print_table
 from usagebill.core.dunning import DunningCampaign
 
-__all__ = ["dunning_campaigns"]
-
 _description = click.option("--description", help="What it is for.")
 _bcc = click.option("--bcc", "bcc", multiple=True, metavar="ADDRESS", help="Gets a copy of each e-mail; repeatable.")
 _days = click.option("--days", type=int, help="Days between two attempts (default: 1).")

@@ -20,8 +20,6 @@ from usagebill.sources.watching import WatchedDirectory
 if TYPE_CHECKING:
     from usagebill.sources.kafka import KafkaConsumer
 
-__all__ = ["COMMANDS"]
-
 _log = structlog.get_logger("usagebill.sources")
 _LISTED = 20
 _until_idle = click.option("--until-idle", is_flag=True, help="Stop once there is nothing more to read.")

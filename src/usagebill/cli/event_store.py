@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from usagebill.storage.clickhouse import Difference, StoreWithEvents, UsageDifference
     from usagebill.storage.ports import Transaction
 
-__all__ = ["event_store"]
-
 T = TypeVar("T")
 _SHOWN = 100
 

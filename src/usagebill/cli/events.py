@@ -20,8 +20,6 @@ from usagebill.refusals import word
 from usagebill.sources.files import SUFFIXES, MissingPackage, Unreadable, length_of, source_name, take_file
 from usagebill.sources.intake import Intake, Outcome
 
-__all__ = ["events"]
-
 _SHOWN = 20
 _TEXTS = {
     Reason.SUBSCRIPTION_MISSING: "that name no subscription",

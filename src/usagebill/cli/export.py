@@ -22,8 +22,6 @@ from usagebill.core.export_rows import Row
 from usagebill.operations.exports import EXPORTS, FOCUS, Export
 from usagebill.work import Reader
 
-__all__ = ["export"]
-
 _EACH = 500
 _USAGE_COLUMNS: Mapping[str, type] = {
     "start_of_period_dt": str,

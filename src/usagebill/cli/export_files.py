@@ -18,8 +18,6 @@ import click
 
 from usagebill.core.numbers import decimal_text, round_to
 
-__all__ = ["FORMATS", "Sink", "harmless", "make_private", "sink"]
-
 FORMATS = ("csv", "parquet", "xlsx")
 _BATCH = 5_000
 # The rows of a sheet, heading included; the digits of Excel's numbers, the characters of its texts.

@@ -21,8 +21,6 @@ from usagebill.storage.conditions import eq
 from usagebill.storage.stores import is_url, shown
 from usagebill.views.formats import instant_text
 
-__all__ = ["jobs", "run_due"]
-
 
 @click.command("run-due")
 @click.option("--at", type=instant, metavar="TIME", help="Run the jobs that are due at this time (default: now).")

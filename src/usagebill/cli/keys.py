@@ -25,8 +25,6 @@ from usagebill.operations import api_keys
 from usagebill.views.api_keys import masked_value
 from usagebill.views.formats import instant_text
 
-__all__ = ["keys"]
-
 F = TypeVar("F", bound=Callable[..., object])
 
 _EVERYTHING = "everything"

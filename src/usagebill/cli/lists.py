@@ -7,8 +7,6 @@ import click
 from usagebill.cli.options import as_json, database, opened, print_json
 from usagebill.operations import organizations
 
-__all__ = ["lists"]
-
 
 @click.group()
 def lists() -> None:

@@ -33,8 +33,6 @@ from usagebill.cli.tax_connections import tax_connections
 from usagebill.cli.usage import usage
 from usagebill.cli.webhooks import webhooks
 
-__all__ = ["main"]
-
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, message="usagebill %(version)s")

@@ -8,8 +8,6 @@ from usagebill.cli.options import refusals
 from usagebill.storage.sqlite import SqliteStore
 from usagebill.storage.stores import is_url
 
-__all__ = ["migrate"]
-
 
 @click.command()
 @click.option("--from", "source", required=True, type=click.Path(dir_okay=False, exists=True), help="The SQLite file.")
@@ -28,8 +26,7 @@ def migrate(source: str, target: str) -> None:
     with refusals(target):
         try:
             from usagebill.storage.postgresql import PostgresStore
-            from usagebill.storage.postgresql.migration import MigrationFailed
-            from usagebill.storage.postgresql.migration import migrate as run
+            from usagebill.storage.postgresql.migration import MigrationFailed, migrate as run
         except ImportError as problem:
             raise click.ClickException(
                 "the PostgreSQL driver is missing: pip install 'usagebill[postgresql]'"

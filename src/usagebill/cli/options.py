@@ -23,20 +23,6 @@ from usagebill.storage.ports import UnusableServer
 from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile
 from usagebill.storage.stores import is_engine_error, is_url, shown
 
-__all__ = [
-    "as_json",
-    "database",
-    "events_option",
-    "instant",
-    "named",
-    "opened",
-    "organization_option",
-    "print_json",
-    "print_table",
-    "refusals",
-    "settings_options",
-]
-
 F = TypeVar("F", bound=Callable[..., object])
 
 

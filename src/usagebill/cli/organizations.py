@@ -5,11 +5,8 @@ from __future__ import annotations
 import click
 
 from usagebill.cli.options import as_json, database, opened, print_json, print_table
-from usagebill.operations import api_keys
-from usagebill.operations import organizations as operations
+from usagebill.operations import api_keys, organizations as operations
 from usagebill.views.formats import instant_text
-
-__all__ = ["organizations"]
 
 
 @click.group()

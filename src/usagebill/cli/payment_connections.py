@@ -20,8 +20,6 @@ from usagebill.cli.options import as_json, database, opened, organization_option
 from usagebill.core.payment_providers import KINDS
 from usagebill.core.payments import NoticeStatus
 
-__all__ = ["payment_connections"]
-
 _ENVIRONMENT = "USAGEBILL_PAYMENT_"
 _credentials = click.option(
     "--credential",

@@ -21,8 +21,6 @@ from usagebill.cli.export_files import harmless, make_private
 from usagebill.cli.options import as_json, database, opened, organization_option, print_json
 from usagebill.core.currencies import exponent, major_from_cents
 
-__all__ = ["report"]
-
 # Cells of the longest bar, and the characters for parts of a cell.
 _BAR = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"

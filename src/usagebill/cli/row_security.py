@@ -9,8 +9,6 @@ import click
 from usagebill.cli.options import refusals
 from usagebill.storage.stores import is_url, store_at
 
-__all__ = ["row_security"]
-
 
 @click.command("row-security")
 @click.argument("turned", required=False, type=click.Choice(["on", "off"]))

@@ -14,14 +14,11 @@ from usagebill.cli.options import as_json, database, events_option, opened, prin
 from usagebill.core.api_keys import ApiKey
 from usagebill.logs import LogFormat, configure
 from usagebill.operations import api_keys
-from usagebill.server import bind
-from usagebill.server import serve as run_server
+from usagebill.server import bind, serve as run_server
 from usagebill.settings import Settings
 from usagebill.storage.stores import shown
 from usagebill.work import Work
 from usagebill.worker import Worker
-
-__all__ = ["serve", "work"]
 
 # Hosts that are reached from this machine as `localhost`.
 _ALL_HOSTS = frozenset({"0.0.0.0", "::", "", "127.0.0.1"})

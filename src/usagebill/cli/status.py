@@ -11,8 +11,6 @@ from usagebill.cli.options import as_json, database, opened, print_json
 from usagebill.operations.standing import Standing, standing
 from usagebill.views.formats import instant_text
 
-__all__ = ["status"]
-
 
 @click.command()
 @click.option(

@@ -18,8 +18,6 @@ from usagebill.cli.options import as_json, database, named, opened, organization
 from usagebill.core.statuses import SyncStatus
 from usagebill.core.sync_connections import KINDS, TARGETED_OBJECTS
 
-__all__ = ["sync_connections"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _api_key = click.option(

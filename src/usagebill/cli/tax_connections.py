@@ -15,8 +15,6 @@ from usagebill.cli.connections import (
 )
 from usagebill.core.tax_providers import KINDS
 
-__all__ = ["tax_connections"]
-
 
 def _item_codes(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, str] | None:
     item_codes = {}

@@ -11,8 +11,6 @@ from usagebill.cli.options import as_json, database, named, opened, organization
 from usagebill.core.errors import NotAllowed
 from usagebill.core.webhooks import MessageStatus
 
-__all__ = ["webhooks"]
-
 _COLUMNS = ("id", "webhook_type", "status", "attempts", "http_status", "last_attempt_at", "endpoint", "response")
 # The length of an answer in a table.
 _SHOWN_OF_RESPONSE = 60

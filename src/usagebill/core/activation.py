@@ -7,17 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-__all__ = [
-    "RULE_TYPES",
-    "ActivationRule",
-    "CancellationReason",
-    "RuleStatus",
-    "is_waiting",
-    "rule_errors",
-    "settled_rules",
-    "started_rules",
-]
-
 # Conditions that a subscription can wait for.
 RULE_TYPES = ("payment",)
 # A hundred years.

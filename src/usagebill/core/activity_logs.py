@@ -21,26 +21,6 @@ from usagebill.core.statuses import TaxStatus
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.wallet_transactions import WalletTransaction
 
-__all__ = [
-    "LARGEST_PLAN",
-    "LIBRARY",
-    "SYSTEM",
-    "ActivityLog",
-    "ActivitySource",
-    "Actor",
-    "Change",
-    "applied_coupon_activities",
-    "changed_fields",
-    "changed_values",
-    "credit_note_activities",
-    "definition_activities",
-    "invoice_activities",
-    "receipt_activities",
-    "record_activities",
-    "subscription_activities",
-    "wallet_transaction_activities",
-]
-
 # A plan with more charges, or more filters on them, than this is logged without its charges.
 LARGEST_PLAN = (50, 100)
 

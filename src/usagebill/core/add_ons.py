@@ -8,8 +8,6 @@ from datetime import datetime
 from usagebill.core.currencies import CURRENCIES
 from usagebill.core.limits import ADD_ON_PRICE
 
-__all__ = ["AddOn", "definition_errors"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddOn:

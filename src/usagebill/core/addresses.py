@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
-__all__ = ["is_public", "names_private"]
-
 # Networks whose addresses embed an IPv4 address, and the bit offset of that address.
 _NAT64 = IPv6Network("64:ff9b::/96")
 # Networks that embed addresses in an unreadable form: Teredo, local NAT64, IPv4-compatible.

@@ -20,17 +20,6 @@ from usagebill.core.plans import Charge
 from usagebill.core.pricing import MODELS
 from usagebill.core.pricing.fees import FeeAmounts
 
-__all__ = [
-    "AdjustedFee",
-    "Repriced",
-    "adjusted",
-    "adjusted_line",
-    "fits",
-    "may_be_repriced",
-    "with_adjusted_lines",
-    "with_new_true_up",
-]
-
 _PRECISE_DECIMALS = 15
 
 

@@ -18,31 +18,6 @@ from usagebill.core.limits import ALERT_THRESHOLD
 from usagebill.core.numbers import ZERO, add, multiply, parse_decimal, subtract, total
 from usagebill.core.wallets import Wallet
 
-__all__ = [
-    "CARRIED_TYPES",
-    "METRIC_TYPES",
-    "MOST_STEPS_LISTED",
-    "MOST_THRESHOLDS",
-    "SUBSCRIPTION_TYPES",
-    "WALLET_TYPES",
-    "Alert",
-    "AlertThreshold",
-    "AlertType",
-    "Crossing",
-    "Direction",
-    "UsageLine",
-    "clashes",
-    "crossed_thresholds",
-    "definition_errors",
-    "evaluated",
-    "has_started_again",
-    "read_thresholds",
-    "removed",
-    "threshold_errors",
-    "usage_value",
-    "wallet_value",
-]
-
 MOST_THRESHOLDS = 20
 # A message lists at most this many steps of a recurring threshold: those next to the current value.
 MOST_STEPS_LISTED = 1_000

@@ -12,23 +12,6 @@ from usagebill.core.numbers import divide, round_cents
 from usagebill.core.periods import Interval
 from usagebill.core.periods.calendar import add_months
 
-__all__ = [
-    "FIRST_DAY",
-    "LAST_DAY",
-    "GrossRevenue",
-    "InvoiceCollection",
-    "InvoicedUsage",
-    "OverdueBalance",
-    "RecurringFee",
-    "RecurringRevenue",
-    "UsageOfMetric",
-    "cents",
-    "month_of",
-    "months_between",
-    "recurring_revenue",
-    "spread",
-]
-
 # The days that can be asked about, both included. Beyond them no period can be computed: a date ends with 9999.
 FIRST_DAY = date(1900, 1, 1)
 LAST_DAY = date(9000, 12, 31)

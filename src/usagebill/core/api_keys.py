@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-__all__ = ["MODES", "RESOURCES", "ApiKey", "all_permissions", "is_allowed", "is_valid", "permission_errors", "surplus"]
-
 RESOURCES: tuple[str, ...] = (
     "activity_log",
     "add_on",

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-__all__ = ["LARGEST", "LEFT_OUT", "SECRETS", "ApiLog", "is_failure", "without_secrets", "without_signature"]
-
 # The most characters of JSON kept of a request, and of a response.
 LARGEST = 64 * 1024
 LEFT_OUT = "[left out]"

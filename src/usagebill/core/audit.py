@@ -29,19 +29,6 @@ from usagebill.core.numbers import (
 )
 from usagebill.core.statuses import PaymentStatus
 
-__all__ = [
-    "CHECKS",
-    "BilledWindow",
-    "Finding",
-    "Life",
-    "Numbered",
-    "audited_credit_note",
-    "audited_invoice",
-    "audited_notes_of_invoice",
-    "audited_numbers",
-    "audited_windows",
-]
-
 # The subjects of findings.
 CHECKS = (
     "fee",

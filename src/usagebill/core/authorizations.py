@@ -9,20 +9,6 @@ from datetime import datetime, timedelta
 from usagebill.core.errors import BillingError
 from usagebill.core.provider_requests import Done, Payer, Request
 
-__all__ = [
-    "HELD",
-    "HOLD_LASTS",
-    "NO_METHOD",
-    "RELEASE_AFTER",
-    "AuthorizationRefused",
-    "Authorize",
-    "Authorized",
-    "ReleaseHold",
-    "StripeRequired",
-    "authorization_key",
-    "authorization_question",
-]
-
 # States in which the amount was available.
 HELD = ("requires_capture", "succeeded")
 # The code of a failure without a payment method, which is reported as an error of the request.

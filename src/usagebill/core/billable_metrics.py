@@ -11,17 +11,6 @@ from usagebill.core.aggregation import AGGREGATIONS, Accumulation, FieldUse
 from usagebill.core.aggregation.metric import ROUNDINGS
 from usagebill.core.limits import MOST_FILTER_KEYS, MOST_FILTER_VALUES, ROUNDING_PRECISION
 
-__all__ = [
-    "ROUNDING_FUNCTIONS",
-    "WEIGHTED_INTERVALS",
-    "BillableMetric",
-    "MetricFilter",
-    "declared_values",
-    "definition_errors",
-    "filter_errors",
-    "merged_filters",
-]
-
 ROUNDING_FUNCTIONS = tuple(ROUNDINGS)
 WEIGHTED_INTERVALS = ("seconds",)
 

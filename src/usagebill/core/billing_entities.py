@@ -11,20 +11,6 @@ from usagebill.core.currencies import CURRENCIES
 from usagebill.core.limits import GRACE_PERIOD, PAYMENT_TERM
 from usagebill.core.vat import is_vat_number
 
-__all__ = [
-    "ADJUSTMENTS",
-    "ANCHORS",
-    "DOCUMENT_NUMBERINGS",
-    "EMAIL_SETTINGS",
-    "ORGANIZATION_NUMBERINGS",
-    "BillingEntity",
-    "BillingEntityVersion",
-    "default_document_number_prefix",
-    "definition_errors",
-    "einvoicing_gaps",
-    "is_logo",
-]
-
 ANCHORS = ("current_period_end", "next_period_start")
 ADJUSTMENTS = ("keep_anchor", "align_with_finalization_date")
 DOCUMENT_NUMBERINGS = ("per_customer", "per_billing_entity")

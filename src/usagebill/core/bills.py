@@ -15,8 +15,6 @@ from usagebill.core.payments import Payment
 from usagebill.core.statuses import TaxStatus
 from usagebill.core.wallet_transactions import WalletTransaction
 
-__all__ = ["Bill", "Step", "issuing_event"]
-
 
 class Step(Enum):
     """The fate of an invoice once its bill is stored."""

@@ -14,17 +14,6 @@ from datetime import datetime
 from usagebill.core.filters import age, identity, trimmed_values
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan, same_prices
 
-__all__ = [
-    "FixedChargeChange",
-    "added_charge",
-    "added_fixed_charge",
-    "changed_charge",
-    "changed_fixed_charge",
-    "copied_filters",
-    "linked_filters",
-    "with_amount",
-]
-
 _GROUPINGS = ("pricing_group_keys", "presentation_group_keys")
 _FILTER_GROUPINGS = ("pricing_group_keys",)
 

@@ -13,8 +13,6 @@ from usagebill.core.payments import LIVE, Payment
 from usagebill.core.provider_requests import Charged, FailureKind, PayableType, ProviderFailure
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
-__all__ = ["ChargeStep", "answered", "charge_step", "needs_no_method", "refused"]
-
 _BANK_TRANSFER = ("customer_balance",)
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-__all__ = ["LedgerEntry", "group_pairs", "group_text"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:

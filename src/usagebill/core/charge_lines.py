@@ -21,17 +21,6 @@ from usagebill.core.pricing import PRICING_UNIT_SUBUNITS
 from usagebill.core.pricing.fees import FeeAmounts, true_up, true_up_fee_amounts
 from usagebill.core.subscriptions import Subscription
 
-__all__ = [
-    "PricedUsage",
-    "UsageBilled",
-    "billed_by_next_plan",
-    "charge_item",
-    "charge_line",
-    "pricing_unit_object",
-    "true_up_fee",
-    "with_true_up",
-]
-
 
 def charge_item(charge: Charge, metric: BillableMetric, filter_name: str | None = None) -> FeeItem:
     """The item of a usage fee."""

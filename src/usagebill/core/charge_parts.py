@@ -24,8 +24,6 @@ from usagebill.core.pricing import (
 from usagebill.core.pricing.fees import FeeAmounts
 from usagebill.core.usage import Usage
 
-__all__ = ["ChargePart", "ChargeResult", "charge_parts", "parsed_properties", "presentation_keys"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargePart:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-__all__ = ["NotACloudEvent", "is_cloud_event", "usage_event"]
-
 _REQUIRED = ("id", "source", "type", "subject")
 _AMOUNT = "precisetotalamountcents"
 

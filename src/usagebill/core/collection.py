@@ -14,23 +14,6 @@ from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.provider_requests import FailureKind, Payable, PayableType
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
-__all__ = [
-    "AUTHENTICATION_REQUIRED",
-    "FIRST_ATTEMPT_DELAY",
-    "MOST_QUICK_ATTEMPTS",
-    "Collectable",
-    "Consequence",
-    "charge_key",
-    "collectable_invoice",
-    "consequence",
-    "display_name",
-    "first_charge_delay",
-    "first_email",
-    "is_collected_on_issue",
-    "is_open_to_payment",
-    "retry_delay",
-]
-
 # The error code of a charge that its customer has to confirm; another charge may ask for confirmation too.
 AUTHENTICATION_REQUIRED = "authentication_required"
 # If customers may pay on hosted pages, they get this much time before their payment method is charged.

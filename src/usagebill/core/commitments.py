@@ -25,17 +25,6 @@ from usagebill.core.periods import (
     day_start,
 )
 
-__all__ = [
-    "COMMITMENT_NAME",
-    "Settlement",
-    "commitment_due",
-    "counts_toward",
-    "fee_counts",
-    "settlement",
-    "true_up",
-    "true_up_precise",
-]
-
 # The fee's name unless the plan sets another; documents translate it.
 COMMITMENT_NAME = "Minimum commitment"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["LOCALES", "LONGEST_NAME", "is_email", "normalized_email", "without_nul"]
-
 LOCALES = ("en", "fr", "nb", "de", "it", "es", "sv", "pt-BR", "zh-TW")
 LONGEST_NAME = 255
 

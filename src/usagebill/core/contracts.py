@@ -15,8 +15,6 @@ from usagebill.core.periods.schedule import ending_at_instant
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription, cycle_of
 
-__all__ = ["Contract", "Parties"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parties:

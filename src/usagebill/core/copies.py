@@ -14,11 +14,9 @@ from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["maker", "replace"]
-
 if TYPE_CHECKING:
     # Fields and their types are checked as for the original.
-    from dataclasses import replace
+    from dataclasses import replace as replace
 else:
 
     def replace(record: Any, /, **changes: Any) -> Any:

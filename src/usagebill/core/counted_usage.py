@@ -10,8 +10,6 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.filters import EventScope, FilterIndex
 from usagebill.core.plans import Charge
 
-__all__ = ["CountedCharge", "CountedUsage", "counted_usage"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedCharge:

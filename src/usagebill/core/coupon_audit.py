@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from usagebill.core.audit import Finding
 from usagebill.core.coupons import AppliedCoupon, CouponFrequency
 
-__all__ = ["CouponUse", "audited_coupon"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CouponUse:

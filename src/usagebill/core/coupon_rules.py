@@ -9,16 +9,6 @@ from usagebill.core.coupons import AppliedCoupon, Coupon, CouponExpiration, Coup
 from usagebill.core.currencies import CURRENCIES
 from usagebill.core.limits import APPLIED_COUPON_AMOUNT, COUPON_AMOUNT, COUPON_PERIODS, COUPON_RATE
 
-__all__ = [
-    "COUPON_TYPES",
-    "EXPIRATIONS",
-    "FREQUENCIES",
-    "applied_coupon_problems",
-    "coupon_problems",
-    "expiry_run",
-    "overlaps",
-]
-
 COUPON_TYPES = tuple(CouponType)
 FREQUENCIES = tuple(CouponFrequency)
 EXPIRATIONS = tuple(CouponExpiration)

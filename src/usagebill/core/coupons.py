@@ -13,31 +13,6 @@ from usagebill.core.life_cycles import following
 from usagebill.core.numbers import ZERO, add, divide, multiply, round_cents, round_to, total, truncate_cents
 from usagebill.core.taxes import net_of_coupons
 
-__all__ = [
-    "TRANSITIONS",
-    "AppliedCoupon",
-    "Coupon",
-    "CouponEvent",
-    "CouponExpiration",
-    "CouponFrequency",
-    "CouponStatus",
-    "CouponType",
-    "Targets",
-    "applied_to",
-    "apply_coupon",
-    "expires_at",
-    "given_back",
-    "in_order",
-    "kept_discounts",
-    "largest_discount",
-    "ran_out",
-    "remaining_amount",
-    "shared_discount",
-    "targets_of",
-    "transition",
-    "used",
-]
-
 _SHARE_DECIMALS = 5
 _HUNDRED = Decimal(100)
 

@@ -27,8 +27,6 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO, subtract, total, truncate_cents
 from usagebill.core.statuses import PaymentStatus
 
-__all__ = ["Balance"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:

@@ -14,8 +14,6 @@ from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import truncate_cents
 
-__all__ = ["CreditNoteEstimate", "estimate_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditNoteEstimate:

@@ -10,8 +10,6 @@ from usagebill.core.credit_notes import Credited, CreditNote, Parts
 from usagebill.core.fees import AppliedTax
 from usagebill.core.numbers import ZERO
 
-__all__ = ["Remainder", "capped", "remainder", "within", "within_parts"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remainder:

@@ -21,17 +21,6 @@ from usagebill.core.invoices.life_cycle import CREDITABLE, InvoiceStatus, Invoic
 from usagebill.core.numbers import parse_decimal, round_cents, round_to
 from usagebill.core.statuses import PaymentStatus
 
-__all__ = [
-    "fitting_parts",
-    "is_unpaid_top_up",
-    "item_amount",
-    "item_problem",
-    "requested_items",
-    "takes_notes",
-    "takes_parts",
-    "takes_void_parts",
-]
-
 # Invoices of the first version take no notes.
 _FIRST_VERSION = 2
 

@@ -26,39 +26,6 @@ from usagebill.core.numbers import (
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.taxes import net_of_coupons, taxable
 
-__all__ = [
-    "CREDITED",
-    "TRANSITIONS",
-    "CreditNote",
-    "CreditNoteEvent",
-    "CreditNoteItem",
-    "CreditNoteReason",
-    "CreditStatus",
-    "Credited",
-    "Estimate",
-    "Parts",
-    "adjusted_parts",
-    "after_use",
-    "creditable_fee",
-    "creditable_invoice",
-    "credited",
-    "estimated",
-    "fitted_to",
-    "gross_total",
-    "largest_parts",
-    "note_number",
-    "proportional_items",
-    "refundable_invoice",
-    "restored",
-    "share_over_fees",
-    "surplus_items",
-    "transition",
-    "validation_errors",
-    "voided",
-    "with_amounts",
-    "withdrawn",
-]
-
 _DECIMALS = 5
 _HUNDRED = Decimal(100)
 

@@ -6,8 +6,6 @@ from decimal import Decimal
 
 from usagebill.core.numbers import CONTEXT, divide, multiply, round_cents
 
-__all__ = ["CURRENCIES", "cents_from_major", "exponent", "major_from_cents", "rounded_cents", "subunits"]
-
 _TWO_DECIMALS = """
 AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BMD BND BOB BRL BSD BWP BYN BZD CAD CDF CHF CNY COP CRC
 CVE CZK DKK DOP DZD EGP ETB EUR FJD FKP GBP GEL GHS GIP GMD GTQ GYD HKD HNL HRK HTG HUF IDR ILS INR JMD KES KGS

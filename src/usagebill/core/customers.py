@@ -16,32 +16,6 @@ from usagebill.core.error_details import ErrorDetail
 from usagebill.core.limits import GRACE_PERIOD, PAYMENT_TERM
 from usagebill.core.vat import VatCheck
 
-__all__ = [
-    "ACCOUNT_TYPES",
-    "CUSTOMER_TYPES",
-    "INTEGRATION_CATEGORIES",
-    "METADATA_AT_MOST",
-    "ZERO_AMOUNT_OPTIONS",
-    "AccountType",
-    "Address",
-    "Customer",
-    "IntegrationCategory",
-    "IntegrationCustomer",
-    "MetadataItem",
-    "ZeroAmountInvoices",
-    "dating_settings",
-    "definition_errors",
-    "finalizes_zero_amount_invoices",
-    "grace_period",
-    "issuing_date_adjustment",
-    "issuing_date_anchor",
-    "links_of",
-    "metadata_errors",
-    "net_payment_term",
-    "timezone",
-    "without_links",
-]
-
 
 class AccountType(StrEnum):
     """The direction of invoices: the customer is invoiced, or is a partner who invoices us (self-billed)."""

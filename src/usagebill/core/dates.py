@@ -18,20 +18,6 @@ from typing import assert_never
 
 from usagebill.core.days import local_date
 
-__all__ = [
-    "DatingSettings",
-    "InvoiceDates",
-    "IssuingDateAdjustment",
-    "IssuingDateAnchor",
-    "Occasion",
-    "belated",
-    "dates_at_creation",
-    "dates_at_finalization",
-    "dates_with_new_settings",
-    "dates_with_new_term",
-    "issuing_offset",
-]
-
 
 class IssuingDateAnchor(StrEnum):
     """The day from which a periodic invoice is dated."""

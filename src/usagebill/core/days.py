@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
-__all__ = ["days_billed", "local_date", "next_time_of_day", "stretches_of_days"]
-
 _DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
 

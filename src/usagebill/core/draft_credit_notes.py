@@ -10,8 +10,6 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteItem, Parts
 from usagebill.core.fees import Fee
 from usagebill.core.numbers import ZERO, divide, multiply, round_cents, round_to
 
-__all__ = ["followed_item", "followed_parts", "within_due"]
-
 
 def followed_parts(note: CreditNote, whole_cents: int) -> Parts:
     """The parts of a note whose total is now `whole_cents`: its refund and offset as far as the total allows, the rest

@@ -14,23 +14,6 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.limits import DUNNING_ATTEMPTS, DUNNING_DAYS, DUNNING_THRESHOLD
 from usagebill.core.periods.schedule import dunning_run_at
 
-__all__ = [
-    "DunningCampaign",
-    "DunningProgress",
-    "DunningThreshold",
-    "applicable_campaign_id",
-    "attempted",
-    "campaign_errors",
-    "currencies_to_attempt",
-    "is_finished",
-    "next_run_at",
-    "overdue_balances",
-    "reaches_a_threshold",
-    "requested_together",
-    "reset",
-    "threshold_of",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DunningThreshold:

@@ -17,27 +17,6 @@ from usagebill.core.documents.words import Words
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import Invoice
 
-__all__ = [
-    "CREDIT_NOTE_CREATED",
-    "INVOICE_FINALIZED",
-    "RECEIPT_CREATED",
-    "Attachment",
-    "Email",
-    "EmailSubject",
-    "OverdueInvoice",
-    "Recipients",
-    "addresses",
-    "email_texts",
-    "file_name",
-    "gives_nothing",
-    "is_sent_on_issue",
-    "list_problems",
-    "message_id",
-    "one_line",
-    "overdue_texts",
-    "read_list",
-]
-
 # The e-mails that a billing entity switches on in its `email_settings`.
 INVOICE_FINALIZED, CREDIT_NOTE_CREATED = "invoice.finalized", "credit_note.created"
 RECEIPT_CREATED = "payment_receipt.created"

@@ -11,32 +11,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import assert_never
 
-__all__ = [
-    "Change",
-    "Feature",
-    "PlanEntitlement",
-    "PlanFeature",
-    "Privilege",
-    "SubscriptionEntitlement",
-    "SubscriptionFeature",
-    "Value",
-    "ValueType",
-    "Values",
-    "changed",
-    "effective",
-    "feature_errors",
-    "joined_privileges",
-    "options_of",
-    "plan_values",
-    "privilege_errors",
-    "typed",
-    "value_errors",
-    "value_text",
-    "without_feature",
-    "without_privilege",
-    "without_value",
-]
-
 Value = int | bool | str
 # Privilege code -> the text of its value.
 Values = Mapping[str, str]

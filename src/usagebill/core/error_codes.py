@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["BY_STATE", "CODES", "NOT_PERMITTED", "RESOURCES", "UNNAMED", "Refusal", "refusal_of"]
-
 
 class Refusal(NamedTuple):
     """A code in words. `meaning` continues a sentence that starts with a field and its value; `remedy` is what the

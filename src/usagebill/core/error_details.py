@@ -6,16 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-__all__ = [
-    "GENERATION_ERROR",
-    "NOT_PROVIDED",
-    "PAYMENT_ERROR",
-    "TAX_ERROR",
-    "TAX_VOIDING_ERROR",
-    "ErrorDetail",
-    "without",
-]
-
 # Taxes could not be determined, or reported.
 TAX_ERROR = "tax_error"
 # An invoice could not be made.

@@ -7,22 +7,6 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-__all__ = [
-    "BadRequest",
-    "BillingError",
-    "ClockRefused",
-    "Forbidden",
-    "Invalid",
-    "NotAllowed",
-    "NotFound",
-    "ThirdPartyError",
-    "TooManyProviderRequests",
-    "TooManyRequests",
-    "Unauthorized",
-    "joined_place",
-    "placed",
-]
-
 type_of_details = Mapping[str, object] | str
 # The most fields or items that the text of an error names.
 _MOST_SHOWN = 10

@@ -15,19 +15,6 @@ from usagebill.core.filters import undeclared_keys
 from usagebill.core.ingestion import Received
 from usagebill.core.unbilled import is_uncounted
 
-__all__ = [
-    "ALREADY_STORED",
-    "Problems",
-    "ReceivedProblems",
-    "Round",
-    "event_key",
-    "events_of",
-    "names_by_subscription",
-    "next_round",
-    "received_problems",
-    "uncounted_ids",
-]
-
 # The errors of an event: codes by field, or a text for a failed expression.
 Problems = Mapping[str, object] | str
 ALREADY_STORED: Final[Problems] = {"transaction_id": ["value_already_exist"]}

@@ -13,8 +13,6 @@ from usagebill.core.numbers import ONE, ZERO
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.pricing import MODELS
 
-__all__ = ["check_value", "evaluated", "has_advance_charge", "instant_charges", "instant_units", "is_instant"]
-
 
 def is_instant(charge: Charge) -> bool:
     """Whether the price of one event of the charge depends on no other event."""

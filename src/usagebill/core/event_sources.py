@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-__all__ = ["LONGEST_PAYLOAD", "EventSource", "IngestedEvents", "RefusedEvent"]
-
 # The most characters of a payload that are kept. Brokers and lines of files rarely exceed it; longer payloads are
 # refused and stored cut.
 LONGEST_PAYLOAD: Final = 1_000_000

@@ -7,8 +7,6 @@ from typing import Final
 
 from usagebill.core.numbers import parse_decimal
 
-__all__ = ["timestamp_problem"]
-
 _LONGEST = 40
 _WANTED: Final = "send Unix seconds or ISO 8601, such as 2026-11-05T10:00:00Z"
 _ZONE_NAME = re.compile(r"(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?) ?(?:UTC|GMT)")

@@ -11,24 +11,6 @@ from typing import NamedTuple, TypeAlias
 
 from usagebill.core.numbers import ZERO, floor_to, parse_decimal, round_to
 
-__all__ = [
-    "LONGEST_VALUE",
-    "Event",
-    "EventOrder",
-    "JsonValue",
-    "cut_to_milliseconds",
-    "cut_to_seconds",
-    "numeric_text",
-    "numeric_value",
-    "parse_amount",
-    "parse_timestamp",
-    "property_of",
-    "property_text",
-    "repeated_positions",
-    "share_second",
-    "up_to",
-]
-
 # JSON as it is read here: numbers are int or Decimal, never float.
 JsonValue: TypeAlias = "bool | int | Decimal | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 

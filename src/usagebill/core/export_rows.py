@@ -18,25 +18,6 @@ from usagebill.core.payments import Payment
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import net_of_coupons
 
-__all__ = [
-    "EVENT_COLUMNS",
-    "FEE_COLUMNS",
-    "FOCUS_COLUMNS",
-    "INVOICE_COLUMNS",
-    "NOTE_COLUMNS",
-    "PAYMENT_COLUMNS",
-    "TAX_COLUMNS",
-    "Row",
-    "Value",
-    "event_row",
-    "fee_row",
-    "focus_rows",
-    "invoice_row",
-    "note_row",
-    "payment_row",
-    "tax_rows",
-]
-
 # Money in major units and quantities are Decimal, `..._cents` are int.
 Value: TypeAlias = str | int | Decimal | date | datetime | None
 Row: TypeAlias = Mapping[str, Value]

@@ -39,27 +39,6 @@ from usagebill.core.numbers import (
     subtract,
 )
 
-__all__ = [
-    "DEEPEST",
-    "LONGEST",
-    "LONGEST_RESULT",
-    "Call",
-    "Chain",
-    "EvaluationError",
-    "Expression",
-    "ExpressionSyntaxError",
-    "Literal",
-    "Negation",
-    "Value",
-    "Variable",
-    "evaluate",
-    "evaluated_text",
-    "expression_text",
-    "is_valid",
-    "parse",
-    "value_text",
-]
-
 LONGEST = 1000
 LONGEST_RESULT = 10_000
 DEEPEST = 64

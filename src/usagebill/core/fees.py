@@ -10,18 +10,6 @@ from enum import StrEnum
 
 from usagebill.core.statuses import PaymentStatus
 
-__all__ = [
-    "CHARGE_TYPES",
-    "COMMITTED_TYPES",
-    "REPEATABLE_TYPES",
-    "AppliedTax",
-    "Fee",
-    "FeeItem",
-    "FeeType",
-    "TaxKey",
-    "with_payment_status",
-]
-
 
 class FeeType(StrEnum):
     """The kind of item a fee is for."""

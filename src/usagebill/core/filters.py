@@ -16,26 +16,6 @@ from typing import Protocol, TypeVar
 from usagebill.core.events import Event, property_of
 from usagebill.core.near_names import near_name
 
-__all__ = [
-    "ALL_FILTER_VALUES",
-    "EventScope",
-    "Filter",
-    "FilterIndex",
-    "Matches",
-    "accepts",
-    "age",
-    "buckets",
-    "default_bucket",
-    "display_name",
-    "filter_of",
-    "identity",
-    "same_values",
-    "trimmed_values",
-    "undeclared_keys",
-    "values_errors",
-    "values_reason",
-]
-
 # As the only value of a key: any value that the metric declares for it, and no other.
 ALL_FILTER_VALUES = "__ALL_FILTER_VALUES__"
 

@@ -10,8 +10,6 @@ from usagebill.core.fees import Fee
 from usagebill.core.numbers import decimal_text
 from usagebill.core.pricing.fixed_charges import unused_cents
 
-__all__ = ["PaidInAdvance", "less_paid_before", "paid_before_cents"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaidInAdvance:

@@ -17,18 +17,6 @@ from usagebill.core.numbers import ZERO, divide, multiply, round_to, total
 from usagebill.core.periods import Cycle, Window, advance_window
 from usagebill.core.usage import Usage
 
-__all__ = [
-    "Term",
-    "UnitEvent",
-    "days_left",
-    "days_paid_and_left",
-    "fixed_charge_is_due",
-    "next_period_start",
-    "terms_in",
-    "units_effective_at",
-    "units_in",
-]
-
 _INSTANT = timedelta(microseconds=1)
 
 

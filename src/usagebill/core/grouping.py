@@ -8,17 +8,6 @@ from typing import TypeAlias
 
 from usagebill.core.events import Event, property_of
 
-__all__ = [
-    "TARGET_WALLET_KEY",
-    "Breakdown",
-    "Group",
-    "charge_group_keys",
-    "group_of",
-    "grouped",
-    "grouped_by",
-    "target_wallet_code",
-]
-
 TARGET_WALLET_KEY = "target_wallet_code"
 
 # One value per key, in the order of the keys; None if the property is missing, null or empty.

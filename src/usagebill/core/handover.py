@@ -9,8 +9,6 @@ from datetime import datetime
 from usagebill.core.events import cut_to_seconds, share_second
 from usagebill.core.subscriptions import Subscription
 
-__all__ = ["Handover", "handover", "own_since"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:

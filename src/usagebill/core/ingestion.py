@@ -13,8 +13,6 @@ from typing import Final, NamedTuple, TypeGuard
 
 from usagebill.core.events import JsonValue, parse_amount, parse_timestamp, property_text
 
-__all__ = ["DEEPEST", "Received", "receive"]
-
 DEEPEST: Final = 100
 _LONGEST_NUMBER: Final = 1000
 _LARGEST: Final = 10**_LONGEST_NUMBER

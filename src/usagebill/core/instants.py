@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__all__ = ["instant_of", "parse_instant"]
-
 
 def parse_instant(text: str) -> datetime | None:
     """An ISO 8601 date or date-time as an instant in UTC; without an offset it is UTC, without a time midnight.

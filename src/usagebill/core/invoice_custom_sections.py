@@ -9,15 +9,6 @@ from datetime import datetime
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 
-__all__ = [
-    "InvoiceCustomSection",
-    "Selection",
-    "changed_selection",
-    "customer_section_ids",
-    "definition_errors",
-    "invoice_section_ids",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvoiceCustomSection:

@@ -16,19 +16,6 @@ from usagebill.core.invoices.life_cycle import TAXED_TYPES, InvoiceType, Invoici
 from usagebill.core.pricing.charges import REGROUPED
 from usagebill.core.subscriptions import TerminationInvoice
 
-__all__ = [
-    "KINDS",
-    "InvoiceKind",
-    "Trigger",
-    "at_end",
-    "at_start",
-    "at_trial_end",
-    "occasion_of_reasons",
-    "of_event",
-    "step_of",
-    "waits_for_taxes",
-]
-
 
 class Trigger(Enum):
     """The occasions for an invoice."""

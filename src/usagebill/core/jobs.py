@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-__all__ = ["ATTEMPTS", "Job", "LaneBacklog", "QueueState", "WorkerSeen", "retry_delay"]
-
 # A job that fails this often is left, with its error, for a person to retry.
 ATTEMPTS = 8
 

@@ -15,15 +15,6 @@ from usagebill.core.periods.schedule import next_billing_run
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription, TerminationInvoice
 
-__all__ = [
-    "Wait",
-    "audited_wait",
-    "fee_until",
-    "last_run",
-    "life_of",
-    "open_period",
-]
-
 _HOUR = timedelta(hours=1)
 
 _INSTANT = timedelta(microseconds=1)

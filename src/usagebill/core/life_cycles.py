@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from enum import Enum, StrEnum
 from typing import TypeVar
 
-__all__ = ["TransitionError", "following"]
-
 S = TypeVar("S", bound=StrEnum)
 E = TypeVar("E", bound=Enum)
 

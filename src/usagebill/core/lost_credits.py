@@ -9,8 +9,6 @@ from usagebill.core.invoices.life_cycle import NOT_TO_BE_PAID
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.wallet_transactions import WalletTransaction
 
-__all__ = ["is_lost"]
-
 
 def is_lost(spent: WalletTransaction, invoice: Invoice, notes: Sequence[CreditNote]) -> bool:
     """Whether credits that an ended wallet spent on the invoice are lost: it is not to be paid any more.

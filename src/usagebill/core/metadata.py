@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["Metadata", "merged_metadata", "metadata_errors"]
-
 Metadata = Mapping[str, str | None]
 
 _MOST_KEYS = 50

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from usagebill.core.tasks import Task
 
-__all__ = ["CountUnbilledEvents"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountUnbilledEvents(Task):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["near_name"]
-
 
 def near_name(name: str, known: Iterable[str]) -> str | None:
     """The known name closest to `name`, or None if none is close."""

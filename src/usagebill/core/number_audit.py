@@ -8,8 +8,6 @@ from usagebill.core.audit import Finding, Numbered
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 
-__all__ = ["audited_last_number", "audited_number"]
-
 
 def audited_number(customer: Customer, invoice: Invoice) -> Iterator[Finding]:
     """The number names the invoice's position in one of its two series; a self-billed one has only the customer's."""

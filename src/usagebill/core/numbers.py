@@ -21,32 +21,6 @@ from decimal import (
     Overflow,
 )
 
-__all__ = [
-    "CONTEXT",
-    "MOST_DIGITS",
-    "ONE",
-    "ZERO",
-    "add",
-    "ceil_to",
-    "decimal_text",
-    "divide",
-    "floor_to",
-    "is_bounded",
-    "multiply",
-    "multiply_add",
-    "multiply_add_exactly",
-    "multiply_exactly",
-    "parse_decimal",
-    "parse_json_fraction",
-    "ratio",
-    "round_cents",
-    "round_to",
-    "subtract",
-    "total",
-    "truncate_cents",
-    "truncate_to",
-]
-
 # 100 significant digits: products of anything that fits an event (30-digit values, 15-decimal amounts) are exact; only
 # divisions are cut, far below any cent. ROUND_HALF_UP is half away from zero.
 CONTEXT = Context(

@@ -16,17 +16,6 @@ from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ONE, multiply, round_cents, round_to
 
-__all__ = [
-    "OneOffLine",
-    "check_amounts",
-    "check_fees",
-    "check_line_currency",
-    "check_units",
-    "line_period",
-    "one_off_fee",
-    "one_off_problems",
-]
-
 _LONGEST_ORDER_NUMBER = 255
 
 

@@ -11,8 +11,6 @@ from usagebill.core.copies import replace
 from usagebill.core.numbers import ZERO, add, subtract, total, truncate_cents
 from usagebill.core.wallets import Wallet, credits_of_cents, in_order_of_use, may_pay_type
 
-__all__ = ["UnbilledKey", "expected_use", "summed_nets", "with_ongoing_usage"]
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class UnbilledKey:

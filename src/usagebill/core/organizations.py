@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-__all__ = ["Organization"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Organization:

@@ -12,8 +12,6 @@ from usagebill.core.periods import Cycle, day_start
 from usagebill.core.periods.schedule import billing_days, latest_boundary
 from usagebill.core.subscriptions import BillFrom
 
-__all__ = ["PastBilling", "TooManyRuns", "open_since", "past_billings"]
-
 
 class PastBilling(NamedTuple):
     """What would have been billed at `at`: the start, the run of a billing day, or the end of the trial."""

@@ -10,8 +10,6 @@ from usagebill.core.payments import LIVE, Payment, RefundAttempt
 from usagebill.core.provider_requests import ProviderCharge
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
-__all__ = ["Difference", "differences"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:

@@ -6,18 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = [
-    "BY_HAND",
-    "STRIPE_TYPES",
-    "PaidBy",
-    "PaymentMethodChoice",
-    "are_valid_types",
-    "chosen_method",
-    "first_named",
-    "is_payment_method",
-    "types_need_set_up",
-]
-
 
 class PaidBy(StrEnum):
     """Who collects a payment."""

@@ -16,20 +16,6 @@ from usagebill.core.payments import LIVE, NoticeStatus, Payment
 from usagebill.core.provider_requests import TEMPORARY_FAILURES, FailureKind, PaymentMoved
 from usagebill.core.statuses import ChargeStatus
 
-__all__ = [
-    "EXPECTED",
-    "MOST_LOOKS",
-    "NOTHING",
-    "REPEATED",
-    "TOO_EARLY",
-    "Reaction",
-    "followed",
-    "is_final",
-    "outcome_of",
-    "reaction_to",
-    "why_not_recorded",
-]
-
 # Reasons why a notice has no effect. Unexpected ones need somebody to look at them.
 TOO_EARLY = "the payment is not known"
 REPEATED = "it is known already"

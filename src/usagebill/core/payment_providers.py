@@ -13,20 +13,6 @@ from usagebill.core.numbers import is_bounded, parse_decimal, truncate_cents
 from usagebill.core.secrets import Secret
 from usagebill.core.statuses import ChargeStatus
 
-__all__ = [
-    "KINDS",
-    "PaymentConnection",
-    "ProviderKind",
-    "UnsupportedAmount",
-    "charge_status",
-    "connection_errors",
-    "from_major_units",
-    "from_minor_units",
-    "major_units",
-    "minor_units",
-    "redirect_url",
-]
-
 _LONGEST_REDIRECT = 1024
 _LONGEST_FLOW = 20
 _URL = re.compile(r"https?://[^\s/?#@]+([/?#]\S*)?")

@@ -11,8 +11,6 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import GIVEN_BACK, Payment
 from usagebill.core.statuses import ChargeStatus
 
-__all__ = ["PaymentReceipt", "is_receipted", "receipt_number", "remaining_cents"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaymentReceipt:

@@ -10,18 +10,6 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.statuses import PaymentStatus
 
-__all__ = [
-    "NotedPayment",
-    "PaymentRequest",
-    "RequestedInvoice",
-    "distributed",
-    "dues",
-    "dues_by_currency",
-    "is_ready",
-    "noted_payment",
-    "request_refusal",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaymentRequest:

@@ -8,8 +8,6 @@ from datetime import datetime
 from usagebill.core.provider_requests import PayableType, ProviderErrand
 from usagebill.core.tasks import Task
 
-__all__ = ["AskPaymentProvider", "CollectPayment", "ExpireActivation", "SettleActivation"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskPaymentProvider(Task):

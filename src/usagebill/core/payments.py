@@ -14,29 +14,6 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.provider_requests import Charge, MethodDetails, PayableType
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
-__all__ = [
-    "CHARGES_PAID_IN_ADVANCE",
-    "GIVEN_BACK",
-    "LIVE",
-    "LONGEST_REFERENCE",
-    "SURPLUS_BACK",
-    "MoneyBack",
-    "NoticeStatus",
-    "Payment",
-    "PaymentMethod",
-    "PaymentPage",
-    "ProviderNotice",
-    "RefundAttempt",
-    "SurplusBack",
-    "is_refund_due",
-    "is_under_way",
-    "money_back_word",
-    "payment_by_hand",
-    "payment_errors",
-    "payment_event",
-    "refunded_payment",
-]
-
 LONGEST_REFERENCE = 40
 
 # The reference of the payment that an invoice of already paid fees is created with.

@@ -14,26 +14,6 @@ from usagebill.core.limits import COMMITMENT, PLAN_FEE, THRESHOLD, TRIAL
 from usagebill.core.numbers import parse_decimal
 from usagebill.core.periods import LONG_INTERVALS
 
-__all__ = [
-    "INTERVALS",
-    "AppliedPricingUnit",
-    "Charge",
-    "ChargeFilter",
-    "FixedCharge",
-    "FixedChargeUnits",
-    "MinimumCommitment",
-    "Plan",
-    "PlanDefinition",
-    "UsageThreshold",
-    "cancels_downgrade",
-    "commitment_errors",
-    "generated_code",
-    "monthly_flag",
-    "plan_errors",
-    "same_prices",
-    "threshold_errors",
-]
-
 Errors = dict[str, list[str]]
 
 INTERVALS = ("weekly", "monthly", "quarterly", "semiannual", "yearly")

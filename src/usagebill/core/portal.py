@@ -6,8 +6,6 @@ import hashlib
 import hmac
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["LASTS", "is_good_token", "portal_token", "subject_of_token"]
-
 # The validity of a link.
 LASTS = timedelta(hours=12)
 

@@ -25,18 +25,6 @@ from usagebill.core.wallet_transactions import (
 )
 from usagebill.core.wallets import Wallet, in_order_of_use, may_pay, taken_credits, target_of
 
-__all__ = [
-    "AvailableWallet",
-    "FeeFunding",
-    "WalletShare",
-    "allocated",
-    "bucket_key",
-    "fee_fundings",
-    "invoiced_transaction",
-    "payable",
-    "split_by_origin",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableWallet:

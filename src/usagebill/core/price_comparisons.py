@@ -11,17 +11,6 @@ from enum import StrEnum
 from usagebill.core.numbers import ZERO, add
 from usagebill.core.periods.calendar import Interval, add_months
 
-__all__ = [
-    "ComparedLine",
-    "ComparedSubscription",
-    "LineKind",
-    "PricedLine",
-    "compared_lines",
-    "interval_days",
-    "last_month",
-    "summed",
-]
-
 _WEEK = 7
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-__all__ = ["PricingUnit", "pricing_unit_definition_errors"]
-
 _LONGEST_SHORT_NAME = 3
 _LONGEST_DESCRIPTION = 600
 

@@ -11,8 +11,6 @@ from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import BILLED_AHEAD, InvoiceStatus
 from usagebill.core.invoices.records import CreditType, Invoice
 
-__all__ = ["InvoiceOfPeriod", "ProgressivePeriod", "audited_progressive"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvoiceOfPeriod:

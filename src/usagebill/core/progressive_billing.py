@@ -15,19 +15,6 @@ from usagebill.core.fees import Fee, FeeType
 from usagebill.core.numbers import ONE, ZERO, add, divide, multiply, round_to, subtract, total
 from usagebill.core.plans import UsageThreshold
 
-__all__ = [
-    "BilledAhead",
-    "Completion",
-    "LifetimeUsage",
-    "Place",
-    "ProgressiveFee",
-    "already_billed",
-    "completions",
-    "credited_fees",
-    "fees_billed_before",
-    "passed_thresholds",
-]
-
 _SHARE_DECIMALS = 5
 
 

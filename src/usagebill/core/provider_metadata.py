@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from usagebill.core.provider_requests import Payable, PayableType, Payer
 
-__all__ = ["ONE_TIME", "NamedPayable", "charge_metadata", "named_payable", "page_metadata"]
-
 # Marks a payment on a hosted page, which we may not have seen before.
 ONE_TIME = "one-time"
 # The number of keys that GoCardless stores.

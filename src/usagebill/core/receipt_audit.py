@@ -13,8 +13,6 @@ from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
 from usagebill.core.payments import GIVEN_BACK, Payment
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
-__all__ = ["ReceiptBook", "audited_receipts", "audited_request"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptBook:

@@ -24,26 +24,6 @@ from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.subscription_fees import prorated
 from usagebill.core.subscriptions import Subscription, subscription_at
 
-__all__ = [
-    "AGAIN_BY_HAND",
-    "CHANGED",
-    "INVOICES_CHANGED",
-    "KINDS",
-    "MOVED",
-    "SAME_INSTANT",
-    "UNKNOWN_PERIOD",
-    "WHILE_MADE",
-    "Left",
-    "differences",
-    "is_alone",
-    "is_changed_beside",
-    "judged",
-    "kind_of",
-    "line_key",
-    "own_copies",
-    "touched",
-]
-
 # A plan change counts from the midnight before the job that makes it: in between, either plan may have billed an event.
 _PLAN_CHANGE = timedelta(hours=26)
 

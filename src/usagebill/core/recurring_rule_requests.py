@@ -34,8 +34,6 @@ from usagebill.core.wallet_checks import (
 )
 from usagebill.core.wallets import Wallet
 
-__all__ = ["RuleFacts", "check_limits", "check_number_of_rules", "new_rule", "rule_as_sent"]
-
 E = TypeVar("E", bound=StrEnum)
 
 _INVALID = "invalid_recurring_rule"

@@ -15,25 +15,6 @@ from usagebill.core.wallet_checks import limit_code
 from usagebill.core.wallet_transactions import MetadataPair
 from usagebill.core.wallets import Wallet, exact_credits, floored_credits
 
-__all__ = [
-    "BACK_OFF",
-    "RecurringTransactionRule",
-    "RuleInterval",
-    "RuleMethod",
-    "RuleStatus",
-    "RuleTrigger",
-    "TopUpCredits",
-    "breaks_limits",
-    "earliest_top_up_day",
-    "holds_back",
-    "is_running",
-    "is_top_up_day",
-    "next_top_up",
-    "rule_is_sound",
-    "threshold_is_passed",
-    "top_up_credits",
-]
-
 
 class RuleStatus(StrEnum):
     """The state of a rule."""

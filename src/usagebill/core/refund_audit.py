@@ -10,8 +10,6 @@ from usagebill.core.credit_notes import CreditNote
 from usagebill.core.payments import GIVEN_BACK, LIVE, SURPLUS_BACK, MoneyBack, Payment, RefundAttempt, SurplusBack
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
-__all__ = ["RefundBook", "audited_refunds"]
-
 # A payment in one of these states has an attempt to give it back.
 _UNDER_WAY = (MoneyBack.PENDING, MoneyBack.DONE, SurplusBack.PENDING, SurplusBack.DONE)
 

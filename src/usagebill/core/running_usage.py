@@ -16,8 +16,6 @@ from usagebill.core.aggregation import AGGREGATIONS, Accumulation, AggregateResu
 from usagebill.core.events import Event, EventOrder, numeric_value, property_of
 from usagebill.core.numbers import ONE, ZERO, add, subtract
 
-__all__ = ["Advance", "RunningFront", "RunningUsage", "RunningValue", "Step", "can_run"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningUsage:

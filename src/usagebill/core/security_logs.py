@@ -15,8 +15,6 @@ from usagebill.core.sync_connections import SyncConnection
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.webhooks import WebhookEndpoint
 
-__all__ = ["LOG_TYPES", "SECURED", "SecurityEvent", "SecurityLog", "refused_use", "security_events"]
-
 LOG_TYPES = ("api_key", "billing_entity", "integration", "webhook_endpoint")
 SECURED: frozenset[type] = frozenset(
     {ApiKey, BillingEntity, PaymentConnection, SyncConnection, TaxConnection, WebhookEndpoint}

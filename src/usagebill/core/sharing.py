@@ -8,8 +8,6 @@ from usagebill.core.contracts import Contract
 from usagebill.core.fees import Fee
 from usagebill.core.subscriptions import Subscription
 
-__all__ = ["sharing", "sharing_fees"]
-
 
 def sharing(contracts: Iterable[Contract], *, succeeding: bool = False) -> list[list[Contract]]:
     """The subscriptions of a customer grouped by the invoices that they share, in their given order.

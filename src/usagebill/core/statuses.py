@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["INVOICE_PAYMENT_STATUSES", "ChargeStatus", "PaymentStatus", "SyncStatus", "TaxStatus"]
-
 
 class PaymentStatus(StrEnum):
     """Whether an invoice, a fee or a payment is paid. Only a fee is `refunded`."""

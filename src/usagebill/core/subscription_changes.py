@@ -10,16 +10,6 @@ from usagebill.core.activation import ActivationRule, CancellationReason, RuleSt
 from usagebill.core.periods import Succession
 from usagebill.core.subscriptions import Event, Subscription, TerminationCredit, transition
 
-__all__ = [
-    "activated",
-    "activation_canceled",
-    "awaiting_payment",
-    "canceled",
-    "ended",
-    "started",
-    "with_termination_options",
-]
-
 # The state of the rule, and why the subscription was canceled.
 _OUTCOMES: Mapping[Event, tuple[RuleStatus, CancellationReason | None]] = {
     Event.PAYMENT_FAILED: (RuleStatus.FAILED, CancellationReason.PAYMENT_FAILED),

@@ -25,18 +25,6 @@ from usagebill.core.periods import (
     day_start,
 )
 
-__all__ = [
-    "FeeFacts",
-    "FeeRule",
-    "billed_days",
-    "fee_is_due",
-    "fee_rule",
-    "prorated",
-    "unused_days",
-    "unused_time_credit",
-    "used_days",
-]
-
 _DAY = timedelta(days=1)
 
 

@@ -9,15 +9,6 @@ from enum import Enum
 from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus, TerminationCredit, TerminationInvoice
 
-__all__ = [
-    "RequestEffect",
-    "date_problems",
-    "effect_of_request",
-    "payer_problems",
-    "preview_problem",
-    "termination_problems",
-]
-
 # A year beyond these, periods before the first and after the last can still be computed, in any time zone.
 _EARLIEST_YEAR, _LATEST_YEAR = 1900, 9998
 

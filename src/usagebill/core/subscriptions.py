@@ -27,34 +27,6 @@ from usagebill.core.life_cycles import following
 from usagebill.core.periods import BillingTime, Cycle, Interval, Succession
 from usagebill.core.plans import Plan, UsageThreshold
 
-__all__ = [
-    "ACTIVATED",
-    "HOLDING_ID",
-    "NOT_ACTIVATED",
-    "RUNNING",
-    "TRANSITIONS",
-    "UNENDED",
-    "BillFrom",
-    "Event",
-    "Start",
-    "Subscription",
-    "SubscriptionStatus",
-    "TerminationCredit",
-    "TerminationInvoice",
-    "active_subscription",
-    "billed_since",
-    "cycle_of",
-    "is_upgrade",
-    "known_since",
-    "start_of",
-    "start_of_moved",
-    "started_in_past_at",
-    "subscription_at",
-    "transition",
-    "yearly_amount",
-]
-
-
 _END_OF_TIME = datetime(9999, 12, 30, tzinfo=UTC)
 
 

@@ -13,26 +13,6 @@ from usagebill.core.statuses import SyncStatus
 from usagebill.core.tasks import Task
 from usagebill.core.tax_providers import FailureKind, ProviderFailure
 
-__all__ = [
-    "KINDS",
-    "PARENT_MISSING",
-    "SHOWING_ERRORS",
-    "SUBJECTS_OF_CATEGORIES",
-    "TARGETED_OBJECTS",
-    "UNSETTLED",
-    "Accepted",
-    "Push",
-    "PushDocument",
-    "SyncConnection",
-    "SyncSubject",
-    "SyncedDocument",
-    "awaited",
-    "is_refused_altogether",
-    "retry_delay",
-    "sync_error",
-    "targeted_object",
-]
-
 # The kinds of connection, by their names in `integration_type`.
 KINDS = tuple(kind for kind, category in INTEGRATION_CATEGORIES.items() if category is not IntegrationCategory.TAX)
 # HubSpot's objects for a person and a company.

@@ -25,21 +25,6 @@ from usagebill.core.sync_connections import (
 )
 from usagebill.core.tax_providers import FailureKind, ProviderFailure
 
-__all__ = [
-    "TRANSITIONS",
-    "SyncEvent",
-    "accepted",
-    "failed",
-    "is_pushed_again",
-    "is_released",
-    "lacking",
-    "ordered",
-    "pushed_fields",
-    "renewed",
-    "resent",
-    "retried",
-]
-
 
 class SyncEvent(Enum):
     """Events in the life of a document."""

@@ -11,50 +11,6 @@ from usagebill.core.documents.files import DocumentKind, DocumentSubject
 from usagebill.core.emails import EmailSubject
 from usagebill.core.tax_providers import Purpose, TaxSubject
 
-__all__ = [
-    "ActivateSubscription",
-    "AnnounceTermination",
-    "AskTaxProvider",
-    "BillCustomer",
-    "BillFixedChargeUnits",
-    "ChangeEuRates",
-    "ChaseCustomer",
-    "CheckAlerts",
-    "CheckReceivedEvents",
-    "CheckUsageThresholds",
-    "CheckVatNumber",
-    "CleanLogs",
-    "CleanWebhookMessages",
-    "DeliverWebhook",
-    "EndCustomer",
-    "EndPlan",
-    "EndSubscription",
-    "EndTrial",
-    "ExpireCoupon",
-    "ExpireWallet",
-    "FinalizeInvoice",
-    "GenerateDocuments",
-    "InvoiceTopUp",
-    "LeavePlan",
-    "MarkOverdue",
-    "PlanAmountChanged",
-    "ProcessEvents",
-    "RefreshInvoice",
-    "RefreshWallets",
-    "RescheduleCustomer",
-    "RescheduleEntity",
-    "RetryLimitedTaxes",
-    "ReviewDunning",
-    "SendEmail",
-    "SettleTopUp",
-    "Task",
-    "TaxWaitingInvoices",
-    "TopUpAtInterval",
-    "TopUpWallet",
-    "UpgradeNow",
-    "payload_of",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:

@@ -22,34 +22,6 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_cents, round_to, total, truncate_cents
 from usagebill.core.taxes import TaxTerms, net_of_coupons, taxable, with_terms
 
-__all__ = [
-    "CALCULATIONS",
-    "KINDS",
-    "AddressedConnection",
-    "BreakdownLine",
-    "FailureKind",
-    "ItemTaxes",
-    "ProviderFailure",
-    "ProviderTaxes",
-    "Purpose",
-    "Reported",
-    "TaxConnection",
-    "TaxQuestion",
-    "TaxedItem",
-    "TaxedParty",
-    "address_of",
-    "connection_errors",
-    "credit_note_items",
-    "fee_items",
-    "issuing_date_told",
-    "items_taxes_cents",
-    "number_told",
-    "provider_taxed",
-    "retry_delay",
-    "withdrawal_after",
-    "withdrawn",
-]
-
 # The kinds of provider, by their names in `integration_type`.
 KINDS = tuple(kind for kind, category in INTEGRATION_CATEGORIES.items() if category is IntegrationCategory.TAX)
 

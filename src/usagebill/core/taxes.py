@@ -16,22 +16,6 @@ from usagebill.core.fees import AppliedTax, Fee, TaxKey
 from usagebill.core.limits import TAX_RATE
 from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_cents, round_to, subtract, total, truncate_cents
 
-__all__ = [
-    "InvoiceTaxes",
-    "Tax",
-    "TaxTerms",
-    "chosen_taxes",
-    "invoice_taxes",
-    "net_of_coupons",
-    "summed_fee_taxes",
-    "tax_problems",
-    "taxable",
-    "taxed_fee",
-    "untaxed",
-    "usage_taxes_cents",
-    "with_terms",
-]
-
 _HUNDRED = Decimal(100)
 _PRECISE_DECIMALS = 15
 _RATE_DECIMALS = 5

@@ -24,8 +24,6 @@ from usagebill.core.wallet_transactions import (
 )
 from usagebill.core.wallets import LOWEST_PRIORITY, Wallet
 
-__all__ = ["TopUp", "new_transaction", "purchase_event"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopUp:

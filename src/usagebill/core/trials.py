@@ -13,8 +13,6 @@ from decimal import Decimal
 from usagebill.core.fees import Fee
 from usagebill.core.numbers import multiply
 
-__all__ = ["in_trial", "is_billed_after", "trial_end", "trial_start"]
-
 _MICROSECONDS_A_DAY = Decimal(86_400_000_000)
 _LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
 

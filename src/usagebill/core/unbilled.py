@@ -20,25 +20,6 @@ from usagebill.core.invoices.life_cycle import CLOSING_PERIODS, IN_ARREARS, Invo
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods import is_empty
 
-__all__ = [
-    "ABOUT_CODES",
-    "Closing",
-    "Reason",
-    "Service",
-    "Stretch",
-    "UnbilledEvent",
-    "UnbilledTally",
-    "closes_usage",
-    "is_uncounted",
-    "keeps_history",
-    "message_of",
-    "open_from",
-    "property_reason",
-    "stretch_at",
-    "stretches_of",
-    "without_overlaps",
-]
-
 _INSTANT = timedelta(microseconds=1)
 
 

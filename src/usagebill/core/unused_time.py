@@ -19,16 +19,6 @@ from usagebill.core.plans import Plan
 from usagebill.core.subscription_fees import prorated, unused_days, unused_time_credit, used_days
 from usagebill.core.subscriptions import TerminationCredit
 
-__all__ = [
-    "FeeCredit",
-    "late_activation_credit",
-    "plan_amount_of",
-    "refundable_of_fee",
-    "termination_credit",
-    "termination_parts",
-    "used_amount",
-]
-
 _DECIMALS = 5
 
 

@@ -9,8 +9,6 @@ from decimal import Decimal
 
 from usagebill.core.numbers import ZERO
 
-__all__ = ["ProrationStep", "Usage"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProrationStep:

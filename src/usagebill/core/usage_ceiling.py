@@ -34,24 +34,6 @@ from usagebill.core.pricing.standard import StandardProperties
 from usagebill.core.pricing.volume import VolumeProperties
 from usagebill.core.usage import Usage
 
-__all__ = [
-    "MOST_EVENTS",
-    "ChargeCount",
-    "Growth",
-    "NewUsage",
-    "PartCount",
-    "TermsOfPart",
-    "UsageCount",
-    "ceiling_cents",
-    "charge_count",
-    "counted_until",
-    "grown",
-    "is_volatile",
-    "names_of",
-    "received_after",
-    "renewed",
-]
-
 _PERCENT = Decimal("0.01")
 _HUNDRED = Decimal(100)
 # A charge with more parts than this, or with groups, is stored as one sum, to keep the record small.

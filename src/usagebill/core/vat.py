@@ -17,39 +17,6 @@ from enum import StrEnum
 
 from usagebill.core.countries import COUNTRIES
 
-__all__ = [
-    "CODE_PREFIX",
-    "REVERSE_CHARGE",
-    "STANDARD_RATES",
-    "TAX_EXEMPT",
-    "TERRITORIES",
-    "EuTax",
-    "NotRegistered",
-    "RateChange",
-    "Registered",
-    "RegistryError",
-    "Territory",
-    "Unavailable",
-    "VatCheck",
-    "VatNumber",
-    "code_after_check",
-    "code_at_once",
-    "code_by_country",
-    "eu_taxes",
-    "is_decided_again",
-    "is_eu_code",
-    "is_vat_number",
-    "next_rate_change",
-    "parse_number",
-    "question_of",
-    "rate_changes",
-    "retry_delay",
-    "standard_code",
-    "standard_rate",
-    "territory_at",
-    "with_code",
-]
-
 CODE_PREFIX = "svc_eu"
 REVERSE_CHARGE = f"{CODE_PREFIX}_reverse_charge"
 TAX_EXEMPT = f"{CODE_PREFIX}_tax_exempt"

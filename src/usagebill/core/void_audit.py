@@ -9,8 +9,6 @@ from usagebill.core.credit_notes import CreditNote
 from usagebill.core.invoices.records import CreditType, Invoice
 from usagebill.core.statuses import PaymentStatus
 
-__all__ = ["audited_void"]
-
 
 def audited_void(
     invoice: Invoice,

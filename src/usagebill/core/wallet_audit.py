@@ -21,8 +21,6 @@ from usagebill.core.wallet_transactions import (
 )
 from usagebill.core.wallets import Wallet, credits_of_cents
 
-__all__ = ["WalletLedger", "audited_prepaid", "audited_strays", "audited_wallet"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalletLedger:

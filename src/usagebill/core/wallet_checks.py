@@ -11,23 +11,6 @@ from usagebill.core.numbers import ZERO, parse_decimal
 from usagebill.core.wallet_transactions import MetadataPair
 from usagebill.core.wallets import FEE_TYPES, Wallet, floored_credits, is_priority, whole_cent_credits
 
-__all__ = [
-    "LONGEST_ORDER_NUMBER",
-    "LONGEST_TRANSACTION_NAME",
-    "MOST_PAIRS",
-    "MOST_PAIRS_OF_A_TOP_UP",
-    "are_fee_types",
-    "credit_amount",
-    "decimal_of",
-    "limit_code",
-    "metadata_pairs",
-    "metadata_pairs_code",
-    "order_number_of",
-    "priority_of",
-    "rounds_to_zero",
-    "wallet_problems",
-]
-
 LONGEST_ORDER_NUMBER = 255
 LONGEST_TRANSACTION_NAME = 255
 # The most metadata pairs of a requested top-up, and of one described by a wallet or a rule.

@@ -39,21 +39,6 @@ from usagebill.core.wallets import (
     taken_credits,
 )
 
-__all__ = [
-    "NewWallet",
-    "TopUpRequest",
-    "changed_wallet_problems",
-    "check_first_credits",
-    "new_wallet_problems",
-    "pays_for_other_usage",
-    "sent_credits",
-    "sent_expiration",
-    "sent_fee_types",
-    "top_up_problems",
-    "voided_amount",
-    "wallet_as_sent",
-]
-
 # Null clears these.
 _CLEARED_BY_NULL = ("name", "paid_top_up_min_amount_cents", "paid_top_up_max_amount_cents")
 

@@ -19,33 +19,6 @@ from usagebill.core.numbers import total
 from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.wallets import LOWEST_PRIORITY
 
-__all__ = [
-    "KINDS",
-    "OF_RULES",
-    "SETTLING",
-    "TRANSITIONS",
-    "Draw",
-    "MetadataPair",
-    "PaidFee",
-    "TransactionKind",
-    "TransactionSource",
-    "TransactionType",
-    "WalletConsumption",
-    "WalletTransaction",
-    "WalletTransactionEvent",
-    "WalletTransactionStatus",
-    "after_draw",
-    "available_cents",
-    "consumption_order",
-    "drawn",
-    "paid",
-    "pending_credits",
-    "refunding",
-    "returned",
-    "transition",
-    "unpaid",
-]
-
 
 class WalletTransactionStatus(StrEnum):
     """The state of a transaction."""

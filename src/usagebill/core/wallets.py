@@ -23,34 +23,6 @@ from usagebill.core.metadata import Metadata
 from usagebill.core.numbers import ZERO, add, divide, floor_to, multiply, round_to, subtract
 from usagebill.core.payment_methods import PaymentMethodChoice
 
-__all__ = [
-    "CREDIT_DECIMALS",
-    "FEE_TYPES",
-    "LOWEST_PRIORITY",
-    "MOST_ACTIVE_WALLETS",
-    "TRANSITIONS",
-    "Wallet",
-    "WalletEvent",
-    "WalletStatus",
-    "cents_of_credits",
-    "code_of_name",
-    "credits_of_cents",
-    "decreased",
-    "exact_credits",
-    "floored_credits",
-    "given_back",
-    "in_order_of_use",
-    "increased",
-    "is_priority",
-    "may_pay",
-    "may_pay_type",
-    "taken_credits",
-    "target_of",
-    "terminated",
-    "transition",
-    "whole_cent_credits",
-]
-
 # The decimals of credits, and of a wallet's rate.
 CREDIT_DECIMALS = 5
 MOST_ACTIVE_WALLETS = 6

@@ -14,36 +14,6 @@ from enum import StrEnum
 from usagebill.core.errors import Invalid
 from usagebill.core.tasks import DeliverWebhook
 
-__all__ = [
-    "DELIVERY_LANES",
-    "ENDPOINTS_AT_MOST",
-    "HISTORY",
-    "INSTALLATION",
-    "LONGEST_RESPONSE",
-    "OBJECT_TYPES",
-    "SETTLED_MESSAGES",
-    "SIGNATURE_ALGORITHMS",
-    "SUCCESS_STATUSES",
-    "MessageStatus",
-    "Resent",
-    "SignatureAlgorithm",
-    "SigningKey",
-    "WebhookEndpoint",
-    "WebhookMessage",
-    "after_attempt",
-    "delivery_lane",
-    "endpoint_errors",
-    "endpoint_problems",
-    "event_types_errors",
-    "header_prefix",
-    "listens_to",
-    "normalized_event_types",
-    "public_key_text",
-    "retry_milliseconds",
-    "sent_event_types",
-    "sign_hmac",
-]
-
 ENDPOINTS_AT_MOST = 10
 # The prefix of delivery lanes; each endpoint has a lane.
 DELIVERY_LANES = f"{DeliverWebhook.kind}/"

@@ -12,8 +12,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-__all__ = ["ROUTES", "Flight", "NoFlights", "airlines", "read_flights"]
-
 # Event code -> the miles from which a route is of this kind.
 ROUTES = {
     "hop": 0,

@@ -6,8 +6,6 @@ from typing import Any
 
 from usagebill.billing import Billing
 
-__all__ = ["CURRENCY", "PLAN", "set_up"]
-
 PLAN = "airport"
 CURRENCY = "USD"
 

@@ -22,8 +22,6 @@ from usagebill.demo.price_list import CURRENCY, PLAN, set_up
 from usagebill.operations import api_keys
 from usagebill.settings import Settings
 
-__all__ = ["PREPAID", "YEAR", "ZONE", "Months", "Year"]
-
 YEAR = 2013
 ZONE = ZoneInfo("America/New_York")
 # The airline that buys credits, and how many: at first, and again whenever none are left.

@@ -10,8 +10,6 @@ from usagebill.operations.alerts.inputs import AlertsRequest, AlertUpdate
 from usagebill.operations.subscription_charges import WhichSubscription
 from usagebill.views.alerts import alert_view, created_alerts_view
 
-__all__ = ["ENDPOINTS"]
-
 _of_subscription = partial(Endpoint, permission="alert", query=WhichSubscription)
 _ALERTS = "/subscriptions/{external_id}/alerts"
 _ALERT = _ALERTS + "/{code}"

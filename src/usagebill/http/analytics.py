@@ -16,8 +16,6 @@ from usagebill.views.analytics import (
     usages_view,
 )
 
-__all__ = ["ENDPOINTS"]
-
 _by_month = partial(Endpoint, "GET", permission="analytic", query=AnalyticsFilters)
 
 ENDPOINTS = [

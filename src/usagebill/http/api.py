@@ -48,8 +48,6 @@ from usagebill.refusals import word
 from usagebill.storage.ports import Transaction
 from usagebill.work import Reader, Work
 
-__all__ = ["Answer", "Api", "Request", "Routes", "request_id"]
-
 BASE = "/api/v1"
 # The number of callers cached at a time; others are looked up.
 _MOST_CALLERS = 1000

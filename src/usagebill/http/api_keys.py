@@ -7,9 +7,6 @@ from usagebill.operations import api_keys
 from usagebill.resources.result_views import issued_key_view
 from usagebill.views.api_keys import api_key_view
 
-__all__ = ["ENDPOINTS"]
-
-
 ENDPOINTS = [
     Endpoint(
         "POST",

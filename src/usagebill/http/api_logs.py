@@ -6,8 +6,6 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.operations import api_logs
 from usagebill.views.api_logs import api_log_view
 
-__all__ = ["ENDPOINTS"]
-
 ENDPOINTS = [
     Endpoint(
         "GET",

@@ -43,8 +43,6 @@ from usagebill.operations.documents import files as documents
 from usagebill.operations.standing import age_of_oldest_job
 from usagebill.refusals import word
 
-__all__ = ["create_app", "endpoints", "routes"]
-
 # The largest body; and how much more of a refused one is read (and dropped), so that its sender, who may still be
 # sending, sees the refusal.
 MOST_BYTES = 10 * 1024 * 1024

@@ -6,8 +6,6 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.operations import billable_metrics
 from usagebill.views.billable_metrics import billable_metric_view, expression_result_view
 
-__all__ = ["ENDPOINTS"]
-
 ENDPOINTS = [
     Endpoint(
         "POST",

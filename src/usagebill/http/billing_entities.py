@@ -7,8 +7,6 @@ from usagebill.operations import billing_entities, organizations
 from usagebill.views.billing_entities import billing_entities_view, billing_entity_details
 from usagebill.views.organizations import organization_view
 
-__all__ = ["ENDPOINTS"]
-
 ENDPOINTS = [
     Endpoint(
         "GET",

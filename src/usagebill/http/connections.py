@@ -14,8 +14,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from usagebill.http.api import request_id
 from usagebill.json_text import encode_json
 
-__all__ = ["Connection", "allow_files", "connection_class", "look_after"]
-
 # The most bytes of request line and headers together: several times what arrives at once, because a body may follow.
 _LONGEST_HEAD = 1024 * 1024
 # Bytes of a body's message without any of its content: what says how long its parts are, or follows the last.

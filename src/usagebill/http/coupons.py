@@ -6,8 +6,6 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.operations import applied_coupons, coupons
 from usagebill.views.coupons import applied_coupon_view, coupon_view, listed_applied_coupon_view
 
-__all__ = ["ENDPOINTS"]
-
 ENDPOINTS = [
     Endpoint(
         "POST",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 
-__all__ = ["key_hash"]
-
 
 def key_hash(authorization: str) -> str | None:
     """The hash of the key in an `Authorization` header; None without one. No error shows the key itself."""

@@ -15,8 +15,6 @@ from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.views.credit_notes import CreditNoteView, credit_note_estimate_view, credit_note_view
 from usagebill.work import Work
 
-__all__ = ["ENDPOINTS"]
-
 
 def _metadata_view(_: Work, metadata: Metadata | None) -> Mapping[str, str | None] | None:
     return metadata

@@ -13,8 +13,6 @@ from usagebill.resources.result_views import setup_page_view
 from usagebill.views.customers import customer_item, customer_view
 from usagebill.work import Reader
 
-__all__ = ["ENDPOINTS"]
-
 
 class PortalUrlView(TypedDict):
     portal_url: str

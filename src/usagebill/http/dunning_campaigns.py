@@ -7,8 +7,6 @@ from usagebill.operations import dunning_campaigns
 from usagebill.queries.dunning import campaign_by_code
 from usagebill.views.dunning_campaigns import dunning_campaign_view
 
-__all__ = ["ENDPOINTS"]
-
 # Campaigns make payment requests, and so need the permission for those.
 ENDPOINTS = [
     Endpoint(

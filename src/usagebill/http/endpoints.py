@@ -9,8 +9,6 @@ import attrs
 
 from usagebill.json_text import Json, Nul
 
-__all__ = ["Endpoint"]
-
 
 @attrs.frozen(kw_only=True)
 class Endpoint:

@@ -13,8 +13,6 @@ from usagebill.views.entitlements import (
     subscription_entitlements_view,
 )
 
-__all__ = ["ENDPOINTS"]
-
 _OF_PLAN = "/plans/{code}/entitlements"
 _OF_SUBSCRIPTION = "/subscriptions/{external_id}/entitlements"
 _all_of_plan = partial(Endpoint, permission="plan", returns="entitlements", view=plan_entitlements_view)

@@ -16,8 +16,6 @@ from usagebill.core.errors import (
 )
 from usagebill.json_text import JsonObject
 
-__all__ = ["error_body", "error_headers"]
-
 _TITLES = {
     403: "Forbidden",
     404: "Not Found",

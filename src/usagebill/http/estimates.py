@@ -11,8 +11,6 @@ from usagebill.resources.result_views import instant_fee_details
 from usagebill.views.estimates import InstantFeeView, estimated_fees_view
 from usagebill.work import Work
 
-__all__ = ["ENDPOINTS"]
-
 
 def _instant_fees_view(work: Work, fees: Iterable[estimates.InstantFee]) -> list[InstantFeeView]:
     return [instant_fee_details(work, fee) for fee in fees]

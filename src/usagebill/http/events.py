@@ -7,8 +7,6 @@ from usagebill.json_text import Nul
 from usagebill.operations import events
 from usagebill.views.events import event_view, events_view, listed_event_view
 
-__all__ = ["ENDPOINTS"]
-
 ENDPOINTS = [
     Endpoint(
         "POST",

@@ -9,8 +9,6 @@ from usagebill.operations import features
 from usagebill.queries.entitlements import feature_by_code
 from usagebill.views.entitlements import feature_view
 
-__all__ = ["ENDPOINTS"]
-
 _feature = partial(Endpoint, permission="feature", view=feature_view)
 
 ENDPOINTS = [

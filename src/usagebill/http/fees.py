@@ -9,8 +9,6 @@ from usagebill.rating.fee_events import events_of_fee
 from usagebill.views.explanations import event_of_fee_view
 from usagebill.views.fees import fee_view, untaxed_fee_view
 
-__all__ = ["ENDPOINTS"]
-
 ENDPOINTS = [
     Endpoint(
         "GET",

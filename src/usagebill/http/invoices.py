@@ -18,8 +18,6 @@ from usagebill.views.formats import Unstored
 from usagebill.views.invoices import InvoiceView, ListedInvoiceView, invoice_view, listed_invoice_view
 from usagebill.work import Work
 
-__all__ = ["ENDPOINTS"]
-
 
 class DownloadedInvoiceView(TypedDict):
     invoice: ListedInvoiceView

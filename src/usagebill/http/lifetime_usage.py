@@ -6,9 +6,6 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.operations import progressive_billing
 from usagebill.resources.result_views import lifetime_usage_view
 
-__all__ = ["ENDPOINTS"]
-
-
 ENDPOINTS = [
     Endpoint(
         "GET",

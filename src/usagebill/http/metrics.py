@@ -21,8 +21,6 @@ from usagebill.billing import Billing
 from usagebill.core.unbilled import Reason
 from usagebill.operations.standing import Standing, standing
 
-__all__ = ["CONTENT_TYPE", "Metrics"]
-
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _READ_AGAIN_AFTER_SECONDS: Final = 5.0

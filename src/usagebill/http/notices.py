@@ -5,14 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from anyio import CapacityLimiter, to_thread
-from starlette.requests import ClientDisconnect
-from starlette.requests import Request as HttpRequest
+from starlette.requests import ClientDisconnect, Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 
 from usagebill.billing import Billing
-
-__all__ = ["notice_answer", "notice_route"]
 
 # Far more than any provider sends at once.
 _MOST_BYTES = 1024 * 1024

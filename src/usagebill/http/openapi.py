@@ -29,8 +29,6 @@ from usagebill.reference.structures import MODEL_PROPERTIES, GraduatedPercentage
 from usagebill.resources import MESSAGES, RESOURCES
 from usagebill.signatures import PAGING, path_field
 
-__all__ = ["document"]
-
 _ABOUT = """\
 Usage events in, exact invoices out.
 

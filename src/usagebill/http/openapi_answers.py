@@ -8,13 +8,10 @@ from decimal import Decimal
 from types import UnionType
 from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from usagebill.core.error_codes import BY_STATE, CODES, NOT_PERMITTED, Refusal
-from usagebill.core.error_codes import RESOURCES as RESOURCE_NAMES
+from usagebill.core.error_codes import BY_STATE, CODES, NOT_PERMITTED, RESOURCES as RESOURCE_NAMES, Refusal
 from usagebill.json_text import JsonObject
 from usagebill.reference import Field, shown_field
 from usagebill.views.formats import Format, Unstored
-
-__all__ = ["ERRORS", "PAGE_META", "Views", "error_responses", "error_schemas", "prefixed"]
 
 ERRORS = {
     400: ("BadRequest", "The request cannot be read, or its body lacks the key it stands under."),

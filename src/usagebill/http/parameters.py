@@ -12,8 +12,6 @@ from usagebill.inputs import Paging
 from usagebill.json_text import JsonObject
 from usagebill.storage.ports import Page
 
-__all__ = ["decoded", "meta_of", "paging_of", "query_parameters", "refuse_nul"]
-
 
 def refuse_nul(address: str) -> None:
     """Raises `BadRequest` for a path or query with a NUL character: PostgreSQL cannot look it up."""

@@ -13,8 +13,6 @@ from usagebill.queries.payments import receipt_by_id
 from usagebill.views.payment_receipts import PaymentReceiptView, payment_receipt_view
 from usagebill.work import Work
 
-__all__ = ["ENDPOINTS"]
-
 
 class DownloadedReceiptView(TypedDict):
     payment_receipt: PaymentReceiptView

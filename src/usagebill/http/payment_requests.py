@@ -7,8 +7,6 @@ from usagebill.operations import payment_requests
 from usagebill.queries.payment_requests import request_by_id
 from usagebill.views.payment_requests import payment_request_details, payment_request_view
 
-__all__ = ["ENDPOINTS"]
-
 ENDPOINTS = [
     Endpoint(
         "POST",

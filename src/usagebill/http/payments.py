@@ -6,8 +6,6 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.operations import payments
 from usagebill.views.payments import payment_answer, payment_view
 
-__all__ = ["ENDPOINTS"]
-
 ENDPOINTS = [
     Endpoint(
         "POST",

@@ -13,8 +13,6 @@ from usagebill.resources.result_views import shown_filter
 from usagebill.views.plans import charge_view, fixed_charge_view, plan_summary, plan_view
 from usagebill.work import Work
 
-__all__ = ["ENDPOINTS"]
-
 _plan = partial(Endpoint, permission="plan")
 _CHARGE = "/plans/{code}/charges/{charge_code}"
 _FILTER = _CHARGE + "/filters/{filter_id}"

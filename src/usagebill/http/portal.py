@@ -27,8 +27,6 @@ from usagebill.core.statuses import PaymentStatus
 from usagebill.core.wallets import Wallet
 from usagebill.operations.portal import Portal, invoice_pdf, opened, payment_page, portal
 
-__all__ = ["routes"]
-
 # No scripts, no outside content (the logo is inlined), and no trace of the link in other sites' logs.
 _HEADERS = {
     "content-security-policy": (

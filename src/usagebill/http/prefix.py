@@ -8,8 +8,6 @@ from typing import Any
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.openapi import document
 
-__all__ = ["check_prefix"]
-
 _OWN = "svc_"
 
 

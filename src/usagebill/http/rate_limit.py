@@ -8,8 +8,6 @@ from datetime import datetime, timedelta
 from math import ceil
 from threading import Lock
 
-__all__ = ["RateLimit", "Standing"]
-
 _WINDOW = timedelta(minutes=1)
 
 

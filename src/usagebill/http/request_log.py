@@ -13,8 +13,6 @@ from usagebill.ids import new_id
 from usagebill.json_text import Json, encode_json
 from usagebill.settings import Settings
 
-__all__ = ["is_logged", "logged"]
-
 _MICROSECONDS = 1_000_000
 # The part of a header that nobody needs.
 _LONGEST_HEADER = 500

@@ -11,8 +11,6 @@ from usagebill.core.errors import Invalid
 from usagebill.http.endpoints import Endpoint
 from usagebill.sent_fields import UNKNOWN, Slip, field_names, slips
 
-__all__ = ["Strictness"]
-
 _LOG_EVERY = timedelta(hours=1)
 _MOST_LOGGED = 20
 _PAGING = frozenset({"page", "per_page"})

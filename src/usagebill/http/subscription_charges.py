@@ -11,8 +11,6 @@ from usagebill.operations.subscription_charges import WhichSubscription
 from usagebill.resources.result_views import shown_filter
 from usagebill.views.plans import charge_view, fixed_charge_view
 
-__all__ = ["ENDPOINTS"]
-
 _of_subscription = partial(Endpoint, permission="subscription", query=WhichSubscription)
 _writing = partial(_of_subscription, found_first=True)
 _CHARGES = "/subscriptions/{external_id}/charges"

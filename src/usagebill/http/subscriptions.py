@@ -6,8 +6,6 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.operations import subscriptions
 from usagebill.views.subscriptions import created_subscription_view, subscription_and_plan_view, subscription_view
 
-__all__ = ["ENDPOINTS"]
-
 ENDPOINTS = [
     Endpoint(
         "POST",

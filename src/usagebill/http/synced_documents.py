@@ -7,8 +7,6 @@ from usagebill.operations import synced_documents
 from usagebill.views.invoices import invoice_view
 from usagebill.views.sync_connections import synced_document_view
 
-__all__ = ["ENDPOINTS"]
-
 # Pushed documents are billing documents, and need the permission for those.
 ENDPOINTS = [
     Endpoint(

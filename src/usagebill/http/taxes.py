@@ -6,8 +6,6 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.operations import taxes
 from usagebill.views.taxes import tax_details
 
-__all__ = ["ENDPOINTS"]
-
 ENDPOINTS = [
     Endpoint(
         "POST",

@@ -7,9 +7,6 @@ from usagebill.rating.current_usage import ProjectedUsageOptions, UsageOptions, 
 from usagebill.rating.past_usage import PastUsageOptions, past
 from usagebill.resources.usage_views import current_usage_view, past_usage_view
 
-__all__ = ["ENDPOINTS"]
-
-
 ENDPOINTS = [
     Endpoint(
         "GET",

@@ -18,8 +18,6 @@ from usagebill.views.wallet_transactions import (
 )
 from usagebill.work import Reader
 
-__all__ = ["ENDPOINTS"]
-
 _transaction = partial(Endpoint, permission="wallet_transaction")
 _BY_ID = "/wallet_transactions/{wallet_transaction_id}"
 

@@ -12,8 +12,6 @@ from usagebill.queries.customers import customer_by_external_id
 from usagebill.views.wallets import wallet_view
 from usagebill.work import Reader
 
-__all__ = ["ENDPOINTS"]
-
 _wallet = partial(Endpoint, permission="wallet")
 _BY_ID = "/wallets/{wallet_id}"
 _BY_CODE = "/customers/{external_id}/wallets/{code}"

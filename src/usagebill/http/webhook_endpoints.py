@@ -12,8 +12,6 @@ from usagebill.views.webhooks import (
     webhook_message_view,
 )
 
-__all__ = ["ENDPOINTS"]
-
 ENDPOINTS = [
     Endpoint(
         "GET",

@@ -73,8 +73,6 @@ from usagebill.views.wallet_transactions import wallet_transaction_view
 from usagebill.views.wallets import wallet_view
 from usagebill.work import Reader, Work
 
-__all__ = ["LOGGED", "PARTS", "ActivityFilters", "email_sent", "get", "invoice_text", "list_all", "record"]
-
 View = Callable[[Reader, Any], Mapping[str, Any]]
 
 

@@ -16,8 +16,6 @@ from usagebill.storage.conditions import eq
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = ["AddOnInput", "create", "delete", "get", "list_all", "update"]
-
 
 @Input
 class AddOnInput:

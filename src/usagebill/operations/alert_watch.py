@@ -27,18 +27,6 @@ from usagebill.storage.rehearsal import RunEnds
 from usagebill.views.alerts import triggered_alert_view
 from usagebill.work import Work
 
-__all__ = [
-    "GATHERED",
-    "check_before_end",
-    "see",
-    "watch_events",
-    "watch_lifetime_usage",
-    "watch_plans",
-    "watch_subscription",
-    "watch_subscriptions",
-    "watch_wallet",
-]
-
 # The delay between an event and its check, which covers everything received in between.
 GATHERED = timedelta(seconds=5)
 _log = structlog.get_logger("usagebill.alerts")

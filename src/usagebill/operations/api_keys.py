@@ -22,24 +22,6 @@ from usagebill.storage.conditions import any_of, asc, eq, missing, more
 from usagebill.storage.ports import Page, Transaction
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "ApiKeyInput",
-    "IssuedKey",
-    "RotationInput",
-    "by_hash",
-    "change",
-    "create",
-    "get",
-    "issue",
-    "list_all",
-    "list_live",
-    "note_use",
-    "replace_key",
-    "revoke",
-    "rotate",
-    "update",
-]
-
 
 def by_hash(tx: Transaction, value_hash: str) -> ApiKey | None:
     """The key with this SHA-256 of its value (hexadecimal), valid or not."""

@@ -10,8 +10,6 @@ from usagebill.storage.conditions import Condition, any_of, at_most, desc, eq, l
 from usagebill.storage.ports import Page
 from usagebill.work import Reader
 
-__all__ = ["ApiLogFilters", "get", "list_all"]
-
 _LAST_SUCCESS = 399
 
 

@@ -23,16 +23,6 @@ from usagebill.storage.conditions import Condition, asc, desc, eq, missing, rela
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "AppliedCouponFilters",
-    "AppliedCouponInput",
-    "apply",
-    "give_back",
-    "list_all",
-    "list_of_customer",
-    "terminate",
-]
-
 
 @Input
 class AppliedCouponInput:

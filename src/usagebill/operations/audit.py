@@ -58,8 +58,6 @@ from usagebill.rating.recounts import Recounts, lost_events, recounted, recounte
 from usagebill.storage.conditions import asc, eq, present, within
 from usagebill.work import Reader
 
-__all__ = ["AuditReport", "audit"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:

@@ -23,21 +23,6 @@ from usagebill.storage.conditions import any_of, eq, has, missing, related, with
 from usagebill.storage.rehearsal import RunEnds
 from usagebill.work import Work
 
-__all__ = [
-    "Backlog",
-    "Unrelated",
-    "after_backlog",
-    "declared_backlog",
-    "of_customer",
-    "of_customer_in",
-    "of_everyone",
-    "of_plan",
-    "of_record",
-    "of_subscriptions",
-    "settle_backlog",
-    "without_backlog",
-]
-
 Operation = TypeVar("Operation", bound=Callable[..., Any])
 # The ids of the customers whose backlog is settled, from the operation's first argument; None means everyone's.
 Whose = Callable[[Work, Any], Iterable[str] | None]

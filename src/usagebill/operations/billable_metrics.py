@@ -34,18 +34,6 @@ from usagebill.storage.ports import Page
 from usagebill.views.billable_metrics import billable_metric_view
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "BillableMetricInput",
-    "ExpressionInput",
-    "MetricFilterInput",
-    "create",
-    "delete",
-    "evaluate_expression",
-    "get",
-    "list_all",
-    "update",
-]
-
 
 @Input
 class MetricFilterInput:

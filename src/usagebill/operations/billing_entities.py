@@ -30,18 +30,6 @@ from usagebill.storage.conditions import asc, desc, eq, missing, related
 from usagebill.timezones import is_timezone
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "BillingEntityInput",
-    "EntityConfigurationInput",
-    "EntitySettingsInput",
-    "apply",
-    "create",
-    "get",
-    "list_all",
-    "settings_of",
-    "update",
-]
-
 
 @Input
 class EntityConfigurationInput:

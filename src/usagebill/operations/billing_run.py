@@ -23,8 +23,6 @@ from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Work
 
-__all__ = ["bill_customer"]
-
 
 def bill_customer(work: Work, task: BillCustomer) -> None:
     """Job: bill every subscription of the customer that is due now, and schedule the next run of each."""

@@ -9,8 +9,6 @@ from usagebill.core.activity_logs import Change
 from usagebill.operations import activity_logs, security_logs
 from usagebill.work import Work
 
-__all__ = ["log_changes"]
-
 
 def log_changes(work: Work, changes: Sequence[Change], written_at: datetime) -> None:
     """Log the changes of a unit of work, each in its log."""

@@ -45,8 +45,6 @@ from usagebill.storage.conditions import eq
 from usagebill.views.payments import payment_view
 from usagebill.work import Reader, Work
 
-__all__ = ["Sent", "conclude", "prepare"]
-
 _log = structlog.get_logger("usagebill.payments")
 
 

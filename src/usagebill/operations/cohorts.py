@@ -52,8 +52,6 @@ from usagebill.views.invoices import invoice_webhook_view
 from usagebill.views.subscriptions import contract_view
 from usagebill.work import Reader, Rehearsal, Work
 
-__all__ = ["AlikeInvoice", "Cohort", "cohort_of", "makes_what_others_share", "may_be_alike"]
-
 R = TypeVar("R")
 
 # The fields in which customers and subscriptions that are billed alike may differ. All others must be equal.

@@ -22,18 +22,6 @@ from usagebill.storage.conditions import asc, desc, eq, missing, within
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "CouponInput",
-    "CouponTargets",
-    "create",
-    "delete",
-    "expire",
-    "get",
-    "list_all",
-    "terminate_applied",
-    "update",
-]
-
 
 @Input
 class CouponTargets:

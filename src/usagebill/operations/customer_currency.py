@@ -15,8 +15,6 @@ from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.conditions import eq, within
 from usagebill.work import Reader, Work
 
-__all__ = ["bill_in", "check_currency", "with_kept_currency"]
-
 
 def check_currency(customer: Customer, currency: str) -> None:
     """Raises `Invalid` for a currency that is not the customer's, if it has one: what is billed in one currency is

@@ -25,8 +25,6 @@ from usagebill.storage.conditions import (
 from usagebill.storage.ports import Page
 from usagebill.work import Reader
 
-__all__ = ["CustomerFilters", "entity_ids_of_codes", "list_all"]
-
 _SEARCHED = ("name", "firstname", "lastname", "legal_name", "external_id", "email")
 _BOOLEANS = ("true", "false")
 

@@ -40,8 +40,11 @@ from usagebill.operations import (
 )
 from usagebill.operations.backlog import after_backlog, of_customer
 from usagebill.operations.customer_currency import with_kept_currency
-from usagebill.operations.customer_lists import CustomerFilters, list_all
-from usagebill.operations.integration_customers import IntegrationCustomerInput
+from usagebill.operations.customer_lists import (
+    CustomerFilters as CustomerFilters,
+    list_all as list_all,
+)
+from usagebill.operations.integration_customers import IntegrationCustomerInput as IntegrationCustomerInput
 from usagebill.operations.provider_customers import ProviderLinkInput
 from usagebill.queries.billing_entities import default_entity as default_entity_or_none
 from usagebill.queries.customers import customer_by_external_id, entity_of
@@ -50,19 +53,6 @@ from usagebill.storage.conditions import eq, missing, present
 from usagebill.timezones import is_timezone
 from usagebill.views.customers import customer_summary
 from usagebill.work import Reader, Work
-
-__all__ = [
-    "AddressInput",
-    "BillingConfigurationInput",
-    "CustomerFilters",
-    "CustomerInput",
-    "CustomerMetadataInput",
-    "IntegrationCustomerInput",
-    "default_entity",
-    "delete",
-    "list_all",
-    "upsert",
-]
 
 
 @Input

@@ -11,8 +11,6 @@ from usagebill.operations import synced_documents
 from usagebill.views.invoices import payment_dispute_lost_view
 from usagebill.work import Work
 
-__all__ = ["lose"]
-
 _LOST = "invoice.payment_dispute_lost"
 
 

@@ -14,8 +14,6 @@ from usagebill.queries.invoices import occasion_of
 from usagebill.storage.conditions import Condition, eq, has, within
 from usagebill.work import Work
 
-__all__ = ["drafts_of_customers", "drafts_of_plans", "flag", "redate", "shift", "watch_draft"]
-
 
 def flag(work: Work, *conditions: Condition) -> None:
     """Have the matching drafts recomputed within five minutes."""

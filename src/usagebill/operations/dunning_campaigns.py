@@ -23,20 +23,13 @@ from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given, va
 from usagebill.operations import dunning_progress
 from usagebill.operations.backlog import after_backlog, of_everyone
 from usagebill.queries.customers import find_customer
-from usagebill.queries.dunning import campaign_by_code, overdue_invoices
+from usagebill.queries.dunning import (
+    campaign_by_code as campaign_by_code,
+    overdue_invoices,
+)
 from usagebill.storage.conditions import Condition, all_of, any_of, eq, missing, related, within
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
-
-__all__ = [
-    "DunningCampaignInput",
-    "DunningThresholdInput",
-    "campaign_by_code",
-    "create",
-    "delete",
-    "list_all",
-    "update",
-]
 
 
 @Input

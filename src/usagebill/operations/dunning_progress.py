@@ -11,8 +11,6 @@ from usagebill.queries.dunning import applicable_campaign, progress_of
 from usagebill.queries.payment_requests import requests_of_invoice
 from usagebill.work import Work
 
-__all__ = ["clear", "paid_in", "review", "was_paid", "watch"]
-
 
 def watch(work: Work, customer_id: str) -> None:
     """Schedule a check of whether the customer is to be asked, at the next possible run.

@@ -24,8 +24,6 @@ from usagebill.storage.conditions import asc, eq, more
 from usagebill.views.dunning_campaigns import dunning_finished_view
 from usagebill.work import Work
 
-__all__ = ["chase", "review_dunning"]
-
 _REVIEWED_AT_ONCE = 200
 
 

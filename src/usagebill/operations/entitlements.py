@@ -41,20 +41,6 @@ from usagebill.views.plans import plan_summary
 from usagebill.views.subscriptions import entitled_subscription
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "EntitlementsInput",
-    "change_of_subscription",
-    "get_of_plan",
-    "list_of_plan",
-    "list_of_subscription",
-    "merge_of_plan",
-    "remove_from_plan",
-    "remove_from_subscription",
-    "remove_privilege_from_plan",
-    "remove_privilege_from_subscription",
-    "replace_of_plan",
-]
-
 
 @Input
 class EntitlementsInput:

@@ -34,8 +34,6 @@ from usagebill.rating.settlement import fee_taxes
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader
 
-__all__ = ["InstantFee", "estimate_batch_instant_fees", "estimate_fees", "estimate_instant_fees"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstantFee:

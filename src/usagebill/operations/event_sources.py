@@ -17,22 +17,6 @@ from usagebill.storage.conditions import Condition, asc, desc, eq
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "Arrival",
-    "CloudEventsInput",
-    "RefusedEventFilters",
-    "Taken",
-    "delete_refused",
-    "get_refused",
-    "ingest_cloud_events",
-    "list_all",
-    "list_refused",
-    "retry",
-    "retry_all",
-    "source_of",
-    "take",
-]
-
 # The most refused events retried at once.
 _RETRIED = 10_000
 

@@ -38,23 +38,6 @@ from usagebill.storage.ports import Page
 from usagebill.views.events import EventsErrors, event_error_view
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "EventFilters",
-    "EventInput",
-    "EventListFilters",
-    "EventsInput",
-    "Ingested",
-    "check_received",
-    "create",
-    "create_batch",
-    "follow_up",
-    "get",
-    "ingest",
-    "ingest_each",
-    "list_all",
-    "list_or_unbilled",
-]
-
 _HOUR = timedelta(hours=1)
 # The minute of the hour at which the events of the hour before are checked.
 _CHECKED_AT = timedelta(minutes=5)

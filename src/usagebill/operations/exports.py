@@ -35,8 +35,6 @@ from usagebill.queries.customers import find_customer
 from usagebill.storage.conditions import Condition, asc, at_least, eq, less, related, within
 from usagebill.work import Reader
 
-__all__ = ["EXPORTS", "FOCUS", "Export"]
-
 Bound: TypeAlias = datetime | None
 
 _EARLIEST, _LATEST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)

@@ -27,17 +27,6 @@ from usagebill.views.entitlements import feature_view
 from usagebill.views.plans import plan_summary
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "FeatureFilters",
-    "FeatureInput",
-    "PrivilegeInput",
-    "create",
-    "delete",
-    "delete_privilege",
-    "list_all",
-    "update",
-]
-
 _SEARCHED = ("name", "code", "description")
 
 

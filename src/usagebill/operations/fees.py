@@ -20,8 +20,6 @@ from usagebill.storage.conditions import Condition, asc, at_least, at_most, eq, 
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = ["FeeFilters", "FeeInput", "delete", "list_all", "update"]
-
 _INSTANTS = ("created_at", "succeeded_at", "failed_at", "refunded_at")
 
 

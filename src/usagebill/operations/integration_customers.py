@@ -18,8 +18,6 @@ from usagebill.inputs import ABSENT, Input, Maybe, value_or
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader
 
-__all__ = ["IntegrationCustomerInput", "linked"]
-
 # The kinds that report their own id of a customer.
 _NAMED_BY_THEMSELVES = ("anrok", "salesforce")
 

@@ -21,8 +21,6 @@ from usagebill.storage.conditions import asc, eq, has_item, within
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = ["InvoiceCustomSectionInput", "create", "delete", "get", "ids_of_codes", "list_all", "update"]
-
 Selecting: TypeAlias = BillingEntity | Customer | Subscription | Wallet | WalletTransaction | RecurringTransactionRule
 _SELECTING: tuple[type[Selecting], ...] = (
     BillingEntity,

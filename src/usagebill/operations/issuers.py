@@ -7,8 +7,6 @@ from usagebill.core.copies import replace
 from usagebill.storage.conditions import desc, eq
 from usagebill.work import Reader, Work
 
-__all__ = ["issuer", "version_of"]
-
 
 def version_of(work: Work, entity: BillingEntity) -> str:
     """The id of the copy of the billing entity's current state, created if there is none yet."""

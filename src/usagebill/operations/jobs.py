@@ -76,8 +76,6 @@ from usagebill.operations.wallets.top_ups import perform_top_up
 from usagebill.storage.jobs import task_of
 from usagebill.work import Work
 
-__all__ = ["HANDLERS", "Handler", "is_worked_out_ahead", "note_failure", "perform"]
-
 T = TypeVar("T", bound=Task)
 
 

@@ -12,8 +12,6 @@ from usagebill.core.tasks import CleanLogs
 from usagebill.storage.conditions import asc, less
 from usagebill.work import Reader, Work
 
-__all__ = ["clean", "schedule"]
-
 _TOGETHER = 1000
 # The most entries deleted per transaction, so that nobody waits long for it.
 _AT_MOST = 5000

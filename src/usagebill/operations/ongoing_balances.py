@@ -19,8 +19,6 @@ from usagebill.rating.ongoing_usage import refreshed_wallets, unbilled_nets
 from usagebill.storage.conditions import eq, within
 from usagebill.work import Work
 
-__all__ = ["follow_up", "refresh"]
-
 
 def follow_up(work: Work, events: Sequence[Event]) -> None:
     """Schedule a refresh of the wallets of the new events' customers."""

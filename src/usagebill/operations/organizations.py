@@ -19,8 +19,6 @@ from usagebill.storage.conditions import asc
 from usagebill.storage.ports import Transaction
 from usagebill.work import Reader, Work
 
-__all__ = ["OrganizationInput", "create", "find_all", "get", "update"]
-
 
 @Input
 class OrganizationInput(billing_entities.EntitySettingsInput):

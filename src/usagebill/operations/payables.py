@@ -29,8 +29,6 @@ from usagebill.views.invoices import payment_failure_view
 from usagebill.views.payment_providers import top_up_failure_view
 from usagebill.work import Reader, Work
 
-__all__ = ["PAYABLES", "InvoicePayables", "Payables", "find_payable", "move", "tell_failure"]
-
 
 class Payables(Protocol):
     """A kind of payable."""

@@ -18,8 +18,6 @@ from usagebill.queries.connections import connection_by_code, connections_of
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader, Work
 
-__all__ = ["PaymentConnectionInput", "create", "delete", "get", "list_all", "unlinked", "update"]
-
 
 @Input
 class PaymentConnectionInput:

@@ -17,17 +17,6 @@ from usagebill.storage.conditions import eq
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "clear_default",
-    "delete",
-    "forget_method",
-    "keep_method",
-    "list_of_customer",
-    "set_as_default",
-    "set_default",
-    "stop_method",
-]
-
 
 def keep_method(work: Work, customer: Customer, connection: PaymentConnection, details: MethodDetails) -> PaymentMethod:
     """Store the customer's method with this id at its provider, new or known, as the default."""

@@ -14,8 +14,6 @@ from usagebill.core.wallet_transactions import OF_RULES
 from usagebill.queries.wallets import transaction_of_invoice
 from usagebill.work import Reader, Work
 
-__all__ = ["collect_on_issue", "order_payment"]
-
 
 def collect_on_issue(work: Work, invoice: Invoice, customer: Customer) -> None:
     """Order the charge of an invoice that can be paid from now on, if its customer's provider collects."""

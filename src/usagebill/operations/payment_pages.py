@@ -24,8 +24,6 @@ from usagebill.queries.payment_providers import payer_of, payment_connection_of
 from usagebill.storage.conditions import desc, eq, missing, more
 from usagebill.work import Reader, Work
 
-__all__ = ["SetupPage", "checkout_url", "page_of", "pay_url_of"]
-
 _VALID = timedelta(hours=24)
 # Stripe wants an end at most 24 hours ahead of its own clock.
 _MARGIN = timedelta(minutes=1)

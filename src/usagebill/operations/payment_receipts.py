@@ -15,14 +15,16 @@ from usagebill.operations.issuers import version_of
 from usagebill.queries.contracts import parties_of
 from usagebill.queries.customers import customer_of
 from usagebill.queries.payment_requests import request_of
-from usagebill.queries.payments import paid_invoices, payments_of_invoice, receipt_by_id
+from usagebill.queries.payments import (
+    paid_invoices,
+    payments_of_invoice,
+    receipt_by_id as receipt_by_id,
+)
 from usagebill.storage.conditions import eq, within
 from usagebill.storage.ports import Page
 from usagebill.views.customers import customer_summary
 from usagebill.views.payment_receipts import payment_receipt_view
 from usagebill.work import Reader, Work
-
-__all__ = ["ReceiptFilters", "issue", "list_all", "receipt_by_id", "receipt_series"]
 
 
 @Input

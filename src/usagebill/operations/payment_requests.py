@@ -20,21 +20,11 @@ from usagebill.operations.payment_orders import order_payment
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.filters import choices, named_entities
 from usagebill.queries.payment_providers import names_method, payment_connection_of
-from usagebill.queries.payment_requests import request_by_id
+from usagebill.queries.payment_requests import request_by_id as request_by_id
 from usagebill.storage.conditions import Condition, asc, eq, ne, related, within
 from usagebill.storage.ports import Page
 from usagebill.views.payment_requests import payment_request_view
 from usagebill.work import Reader, Work
-
-__all__ = [
-    "PaymentRequestFilters",
-    "PaymentRequestInput",
-    "create",
-    "list_all",
-    "list_of_customer",
-    "make",
-    "request_by_id",
-]
 
 
 @Input

@@ -22,8 +22,6 @@ from usagebill.storage.conditions import eq, missing, within
 from usagebill.views.invoices import invoice_webhook_view
 from usagebill.work import Work
 
-__all__ = ["cancel_charges", "end_pages", "move_payment", "set_payment_status"]
-
 _UPDATED = "invoice.payment_status_updated"
 
 

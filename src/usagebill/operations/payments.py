@@ -24,8 +24,6 @@ from usagebill.storage.conditions import Condition, any_of, eq, related, within
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = ["PaymentFilters", "PaymentInput", "create", "get", "list_all", "list_of_customer"]
-
 _LONGEST_DATE = 128
 # Payments of hidden invoices are left out.
 _SHOWN = eq("is_shown", True)

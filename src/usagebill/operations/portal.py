@@ -29,8 +29,6 @@ from usagebill.storage.conditions import desc, eq, ne, within
 from usagebill.storage.ports import Page, Transaction
 from usagebill.work import Reader, Work
 
-__all__ = ["Portal", "invoice_of", "invoice_pdf", "opened", "payment_page", "portal", "portal_url"]
-
 _PER_PAGE = 20
 
 

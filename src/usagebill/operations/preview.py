@@ -71,8 +71,6 @@ from usagebill.storage.conditions import eq, missing, within
 from usagebill.views.invoices import invoice_view
 from usagebill.work import Work
 
-__all__ = ["PreviewInput", "preview"]
-
 
 @Input
 class PreviewInput:

@@ -21,8 +21,6 @@ from usagebill.rating.comparison import compared
 from usagebill.storage.conditions import asc, eq, present, within
 from usagebill.work import Reader, Work
 
-__all__ = ["comparisons", "drafted_plan"]
-
 
 def drafted_plan(work: Work, fields: Mapping[str, object]) -> PlanDefinition:
     """A plan from these fields, which `plans.create` would accept; checked, but not stored.

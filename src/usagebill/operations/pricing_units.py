@@ -10,8 +10,6 @@ from usagebill.storage.conditions import eq
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = ["PricingUnitInput", "create", "list_all"]
-
 
 @Input
 class PricingUnitInput:

@@ -47,17 +47,6 @@ from usagebill.storage.conditions import Condition, at_least, desc, eq, ne, not_
 from usagebill.views.subscriptions import threshold_reached_view
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "LifetimeUsageInput",
-    "LifetimeUsageNow",
-    "LifetimeUsageOptions",
-    "check",
-    "follow_up",
-    "get",
-    "put",
-    "usage_before",
-]
-
 
 def follow_up(work: Work, events: Sequence[Event]) -> None:
     """Record the new events of subscriptions with thresholds, and schedule a check."""

@@ -20,8 +20,6 @@ from usagebill.views.customers import customer_summary
 from usagebill.views.payment_providers import customer_error_view
 from usagebill.work import Reader, Work
 
-__all__ = ["ProviderLinkInput", "ask_setup", "follow_link", "linked", "tell_created", "tell_error"]
-
 
 @Input
 class ProviderLinkInput:

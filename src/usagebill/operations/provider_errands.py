@@ -57,8 +57,6 @@ from usagebill.queries.payment_providers import (
 from usagebill.views.payment_providers import checkout_url_view, payment_provider_error
 from usagebill.work import Reader, Work
 
-__all__ = ["ERRANDS", "Errand", "conclude", "prepare"]
-
 _log = structlog.get_logger("usagebill.payments")
 _REGISTER = "payment_provider.register_webhook"
 

@@ -64,8 +64,6 @@ from usagebill.storage.ports import Page
 from usagebill.views.payments import payment_view
 from usagebill.work import Reader, Work
 
-__all__ = ["NoticeFilters", "conclude", "keep", "list_all", "prepare"]
-
 # The retention of notices, and the retry delay of those that are ahead of our own records.
 _KEPT = timedelta(days=90)
 _LOOK_AGAIN = timedelta(seconds=3)

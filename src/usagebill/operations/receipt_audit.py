@@ -21,8 +21,6 @@ from usagebill.queries.payment_requests import parts_of_request, requested_invoi
 from usagebill.storage.conditions import asc, eq, within
 from usagebill.work import Reader
 
-__all__ = ["audited_payments"]
-
 
 def audited_payments(reader: Reader, customer: Customer) -> Iterator[Finding]:
     """The findings about a customer's payments, refunds, receipts and payment requests."""

@@ -22,8 +22,6 @@ from usagebill.storage.conditions import eq, ne
 from usagebill.views.payment_providers import refund_failure_view
 from usagebill.work import Reader, Work
 
-__all__ = ["conclude", "fail", "give_back", "move_refund", "order_refund", "prepare"]
-
 # Providers' codes for payments with nothing left to refund.
 _log = structlog.get_logger("usagebill.payments")
 

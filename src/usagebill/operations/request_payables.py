@@ -9,8 +9,7 @@ from functools import partial
 from usagebill.core.collection import Collectable
 from usagebill.core.dunning import DunningCampaign
 from usagebill.core.invoices.life_cycle import InvoiceStatus
-from usagebill.core.invoices.payment_states import FAILED_CHARGES, PaymentEvent, Telling, request_event
-from usagebill.core.invoices.payment_states import move as moved
+from usagebill.core.invoices.payment_states import FAILED_CHARGES, PaymentEvent, Telling, move as moved, request_event
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_requests import PaymentRequest, dues, is_ready, noted_payment
 from usagebill.core.payments import GIVEN_BACK, Payment
@@ -24,8 +23,6 @@ from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.payment_requests import parts_of_request, request_of, requested_invoices
 from usagebill.views.payment_requests import payment_request_view, request_failure_view
 from usagebill.work import Reader, Work
-
-__all__ = ["RequestPayables"]
 
 _UPDATED = "payment_request.payment_status_updated"
 

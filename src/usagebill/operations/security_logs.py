@@ -15,8 +15,6 @@ from usagebill.storage.conditions import desc, within
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = ["SecurityFilters", "get", "list_all", "note", "record"]
-
 
 def record(work: Work, changes: Sequence[Change], written_at: datetime) -> None:
     """Log the changes of keys, endpoints, connections and billing entities in this unit of work."""

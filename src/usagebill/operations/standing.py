@@ -19,8 +19,6 @@ from usagebill.storage.conditions import eq
 from usagebill.storage.jobs import task_of
 from usagebill.storage.ports import Store, Transaction
 
-__all__ = ["Shipping", "Standing", "age_of_oldest_job", "is_copy", "note_worker", "shipping_of", "standing"]
-
 _LIVE = timedelta(minutes=2)
 # A shipment skips the events of other organizations once there are half as many: its next event is no farther.
 _LOOKED_THROUGH = 20_000

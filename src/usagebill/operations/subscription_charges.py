@@ -34,21 +34,6 @@ from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "WhichSubscription",
-    "create_filter",
-    "delete_filter",
-    "get_charge",
-    "get_filter",
-    "get_fixed_charge",
-    "list_charges",
-    "list_filters",
-    "list_fixed_charges",
-    "update_charge",
-    "update_filter",
-    "update_fixed_charge",
-]
-
 R = TypeVar("R", Charge, FixedCharge)
 
 

@@ -17,8 +17,6 @@ from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.queries.connections import connection_by_code, connections_of, is_code_taken, linked_customers
 from usagebill.work import Reader, Work
 
-__all__ = ["SyncConnectionInput", "create", "delete", "get", "list_all", "update"]
-
 _SWITCHES = ("sync_invoices", "sync_credit_notes", "sync_payments")
 
 

@@ -62,24 +62,6 @@ from usagebill.views.payments import payment_view
 from usagebill.views.sync_connections import customer_sync_error, integration_error
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "Prepared",
-    "SyncedDocumentFilters",
-    "conclude",
-    "end",
-    "follow_customer",
-    "get",
-    "invoice_changed",
-    "invoice_issued",
-    "list_all",
-    "note_issued",
-    "payment_succeeded",
-    "prepare",
-    "push_invoice",
-    "resend",
-    "resend_failed",
-]
-
 _RESYNCED = "invoice.resynced"
 # By category, the messages that a system created a customer, and that it refused a document.
 _CREATED: Mapping[IntegrationCategory, str] = {

@@ -18,18 +18,6 @@ from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, 
 from usagebill.queries.connections import connection_by_code, connections_of, is_code_taken, linked_customers
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "TaxConnectionInput",
-    "ask_about",
-    "create",
-    "decided_by_another",
-    "delete",
-    "follow",
-    "get",
-    "list_all",
-    "update",
-]
-
 
 @Input
 class TaxConnectionInput:

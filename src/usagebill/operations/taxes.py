@@ -25,8 +25,6 @@ from usagebill.storage.conditions import any_of, asc, desc, eq, has_item, presen
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = ["TaxInput", "create", "delete", "flag_drafts", "get", "ids_of_codes", "list_all", "update"]
-
 # The kinds of records that hold tax ids.
 Taxed: TypeAlias = BillingEntity | Customer | Plan | Charge | FixedCharge | AddOn
 _TAXED: tuple[type[Taxed], ...] = (BillingEntity, Customer, Plan, Charge, FixedCharge, AddOn)

@@ -18,16 +18,6 @@ from usagebill.storage.event_queries import EventRange
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "UnbilledFilters",
-    "list_all",
-    "list_tallies",
-    "reasons_among",
-    "schedule",
-    "tallies",
-    "undeclared_among",
-]
-
 _COUNTED_AT = time(6, tzinfo=UTC)
 
 

@@ -23,8 +23,6 @@ from usagebill.rating.usage_ceiling import UsageCeiling, usage_ceiling, usage_co
 from usagebill.storage.conditions import Condition, eq
 from usagebill.work import Reader, Work
 
-__all__ = ["amount_if", "check_new_thresholds", "note_events", "stop_watching"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Counted:

@@ -23,9 +23,6 @@ from usagebill.storage.conditions import eq, present
 from usagebill.views.customers import checked_customer
 from usagebill.work import Reader, Work
 
-__all__ = ["assign", "change_rates", "conclude", "make_taxes", "prepare", "switch_off"]
-
-
 # Taxes
 
 

@@ -43,19 +43,6 @@ from usagebill.work import Work
 
 _log = structlog.get_logger("usagebill.wallets")
 
-__all__ = [
-    "bring_in",
-    "give_back",
-    "keep",
-    "pay",
-    "refund",
-    "return_prepaid",
-    "take_out",
-    "tell_transaction",
-    "tell_wallet",
-    "want_refresh",
-]
-
 _CREATED = "wallet_transaction.created"
 
 

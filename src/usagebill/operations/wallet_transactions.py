@@ -41,18 +41,6 @@ from usagebill.storage.conditions import Condition, asc, desc, eq, has_item
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "TopUpPage",
-    "WalletTransactionFilters",
-    "WalletTransactionInput",
-    "consumptions",
-    "create",
-    "fundings",
-    "get",
-    "list_of_wallet",
-    "payment_url",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopUpPage:

@@ -22,8 +22,6 @@ from usagebill.storage.conditions import asc, desc, eq
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = ["WebhookEndpointInput", "create", "delete", "get", "list_all", "update"]
-
 
 @Input
 class WebhookEndpointInput:

@@ -53,26 +53,6 @@ from usagebill.storage.conditions import (
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "Attempt",
-    "HistoryFilters",
-    "MessageFilters",
-    "ResendFilters",
-    "clean",
-    "get",
-    "list_all",
-    "list_of_endpoint",
-    "note_attempt",
-    "prepare",
-    "public_key",
-    "reaches_public_only",
-    "resend",
-    "resend_failed",
-    "schedule_cleaning",
-    "signed_headers",
-    "signing_key",
-]
-
 _CLEANED_AT = time(1, tzinfo=UTC)
 _READ_TOGETHER = 1000
 _KEY_BITS = 2048

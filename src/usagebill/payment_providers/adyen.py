@@ -53,8 +53,6 @@ from usagebill.payment_providers.fields import digest, items, number, required_i
 from usagebill.payment_providers.http import Said, failed
 from usagebill.payment_providers.port import PaymentProvider, check_age
 
-__all__ = ["AdyenProvider"]
-
 _TEST_HOST = "https://checkout-test.adyen.com"
 _VERSION = "v70"
 _LONGEST_REFERENCE = 80

@@ -30,8 +30,6 @@ from usagebill.payment_providers.fields import digest, required_text, text, valu
 from usagebill.payment_providers.http import Said, failed
 from usagebill.payment_providers.port import PaymentProvider
 
-__all__ = ["CashfreeProvider"]
-
 _HOST = "https://api.cashfree.com/pg"
 _TEST_HOST = "https://sandbox.cashfree.com/pg"
 _VERSION = "2023-08-01"

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from usagebill.json_text import Json
 
-__all__ = ["digest", "items", "number", "required_int", "required_text", "text", "value", "year"]
-
 
 def value(said: Json, *path: str) -> Json:
     """The value at a path of names; null if any name is missing."""

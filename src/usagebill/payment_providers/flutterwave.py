@@ -27,8 +27,6 @@ from usagebill.payment_providers.fields import digest, required_text, text, valu
 from usagebill.payment_providers.http import failed
 from usagebill.payment_providers.port import PaymentProvider
 
-__all__ = ["FlutterwaveProvider"]
-
 _HOST = "https://api.flutterwave.com/v3"
 _LONGEST_SESSION = 1440
 _COMPLETED = "charge.completed"

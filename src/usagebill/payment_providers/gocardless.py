@@ -51,8 +51,6 @@ from usagebill.payment_providers.fields import items, required_int, required_tex
 from usagebill.payment_providers.http import Said, failed
 from usagebill.payment_providers.port import PaymentProvider
 
-__all__ = ["GoCardlessProvider"]
-
 _HOST = "https://api.gocardless.com"
 _TEST_HOST = "https://api-sandbox.gocardless.com"
 _VERSION = "2015-07-06"

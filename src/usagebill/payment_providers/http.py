@@ -9,8 +9,6 @@ from usagebill.bounded_http import Asking
 from usagebill.core.provider_requests import FailureKind, ProviderFailed, ProviderFailure
 from usagebill.json_text import Json, encode_json, parse_json
 
-__all__ = ["LONGEST_MESSAGE", "ProviderHttp", "Said", "failed"]
-
 _LARGEST_ANSWER = 16 * 1024 * 1024
 LONGEST_MESSAGE = 1000
 _LONGEST_CODE = 255

@@ -26,8 +26,6 @@ from usagebill.payment_providers.moneyhash import MoneyHashProvider
 from usagebill.payment_providers.port import PaymentProvider, answer_of
 from usagebill.payment_providers.stripe import StripeProvider
 
-__all__ = ["ADAPTERS", "HttpPaymentProviders"]
-
 A = TypeVar("A")
 
 ADAPTERS: Mapping[str, type[PaymentProvider]] = {

@@ -39,8 +39,6 @@ from usagebill.payment_providers.fields import digest, number, required_text, te
 from usagebill.payment_providers.http import failed
 from usagebill.payment_providers.port import PaymentProvider, check_age
 
-__all__ = ["MoneyHashProvider"]
-
 _HOST = "https://web.moneyhash.io"
 _TEST_HOST = "https://staging-web.moneyhash.io"
 _INTENTS = "/api/v1.1/payments/intent/"

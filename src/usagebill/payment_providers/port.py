@@ -41,8 +41,6 @@ from usagebill.core.provider_requests import (
 )
 from usagebill.payment_providers.http import ProviderHttp
 
-__all__ = ["PaymentProvider", "answer_of", "check_age"]
-
 A = TypeVar("A")
 
 

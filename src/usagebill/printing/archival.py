@@ -22,8 +22,6 @@ from pypdf.generic import (
 
 from usagebill.printing.fonts import HANGUL
 
-__all__ = ["ATTACHED_XML", "with_xml"]
-
 # The file name that Factur-X and ZUGFeRD prescribe for the XML inside a PDF.
 ATTACHED_XML = "factur-x.xml"
 _PRODUCER = "usagebill"

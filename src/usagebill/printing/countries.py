@@ -6,8 +6,6 @@ from babel import Locale
 
 from usagebill.core.documents.locales import language_of
 
-__all__ = ["country_name"]
-
 
 def country_name(code: str, locale: str) -> str:
     """The name of a country (ISO 3166-1 alpha-2) in a language of documents; the code if it has none."""

@@ -15,8 +15,6 @@ from reportlab.pdfbase.cidfonts import UnicodeCIDFont
 from reportlab.pdfbase.pdfmetrics import registerFont, stringWidth
 from reportlab.pdfbase.ttfonts import TTFont
 
-__all__ = ["BOLD", "HANGUL", "REGULAR", "in_fonts", "load_fonts", "markup", "width_of"]
-
 REGULAR, BOLD = "DejaVuSans", "DejaVuSans-Bold"
 _NO_BREAK = "\u00a0"
 # Replaces characters that no font has: PDF/A forbids the box that a font would draw.

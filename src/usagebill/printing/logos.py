@@ -11,8 +11,6 @@ from io import BytesIO
 
 from PIL import Image
 
-__all__ = ["LARGEST", "MOST_PIXELS", "BadLogo", "opened"]
-
 # The most bytes of the file, and pixels of the picture: each takes four bytes while a page is drawn.
 LARGEST = 800 * 1024
 MOST_PIXELS = 4_000_000

@@ -14,8 +14,16 @@ from reportlab.lib.pagesizes import A4
 from reportlab.lib.styles import ParagraphStyle
 from reportlab.lib.units import mm
 from reportlab.pdfgen.canvas import Canvas
-from reportlab.platypus import Flowable, Image, PageBreak, Paragraph, SimpleDocTemplate, Spacer, TableStyle
-from reportlab.platypus import Table as Grid
+from reportlab.platypus import (
+    Flowable,
+    Image,
+    PageBreak,
+    Paragraph,
+    SimpleDocTemplate,
+    Spacer,
+    Table as Grid,
+    TableStyle,
+)
 
 from usagebill.core.documents.content import Content, Page, Party, Row, Table, Total
 from usagebill.core.documents.locales import language_of
@@ -24,8 +32,6 @@ from usagebill.printing.archival import with_xml
 from usagebill.printing.fonts import BOLD, REGULAR, in_fonts, load_fonts, markup, width_of
 from usagebill.printing.logos import BadLogo, opened
 from usagebill.printing.right_to_left import MixedParagraph, is_mixed, visual
-
-__all__ = ["pdf_bytes"]
 
 _log = structlog.get_logger("usagebill.printing")
 

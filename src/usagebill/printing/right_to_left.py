@@ -19,8 +19,6 @@ from reportlab.platypus import Paragraph
 
 from usagebill.printing.fonts import markup, width_of
 
-__all__ = ["MixedParagraph", "drawn_lines", "is_mixed", "visual"]
-
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 _POINTS = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"

@@ -12,19 +12,6 @@ from usagebill.core.wallets import Wallet
 from usagebill.storage.conditions import Condition, asc, desc, eq, present, within
 from usagebill.work import Reader
 
-__all__ = [
-    "alerts_of_external_ids",
-    "alerts_of_subscription",
-    "alerts_of_wallet",
-    "alerts_of_wallets",
-    "customer_of_alert",
-    "metric_of_alert",
-    "of_subscription",
-    "of_wallet",
-    "subscription_of_alert",
-    "wallet_of_alert",
-]
-
 _ORDER = (asc("created_at"), asc("id"))
 
 

@@ -7,8 +7,6 @@ from usagebill.core.taxes import Tax
 from usagebill.storage.conditions import asc, has_item, missing
 from usagebill.work import Reader
 
-__all__ = ["default_entity", "entities_with_tax", "find_entity", "forget_default_entity"]
-
 _KEY = "default billing entity"
 
 

@@ -32,20 +32,6 @@ from usagebill.queries.subscriptions import find_subscription
 from usagebill.storage.conditions import desc, eq, present, related, within
 from usagebill.work import Reader
 
-__all__ = [
-    "BillingContext",
-    "billed_through_day",
-    "billing_context",
-    "billing_period",
-    "boundaries_of",
-    "boundaries_to_bill",
-    "cycle_at",
-    "cycle_at_end",
-    "is_billed",
-    "last_billed_charges",
-    "running_boundaries",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillingContext:

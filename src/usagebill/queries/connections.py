@@ -12,8 +12,6 @@ from usagebill.core.tax_providers import TaxConnection
 from usagebill.storage.conditions import asc, eq, has_item
 from usagebill.work import Reader
 
-__all__ = ["connection_by_code", "connections_of", "is_code_taken", "linked_customers"]
-
 C = TypeVar("C", TaxConnection, SyncConnection, PaymentConnection)
 
 _RESOURCES: dict[type, str] = {

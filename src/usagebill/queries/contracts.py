@@ -15,8 +15,6 @@ from usagebill.queries.subscriptions import find_subscription, plan_of
 from usagebill.storage.conditions import desc, eq
 from usagebill.work import Reader
 
-__all__ = ["contract_of", "contracts_of", "last_run", "parties_of", "refreshed", "subscription_parties"]
-
 
 def contract_of(reader: Reader, subscription: Subscription) -> Contract:
     """The subscription with everything that decides how it is billed now."""

@@ -13,8 +13,6 @@ from usagebill.core.plans import Charge
 from usagebill.storage.conditions import asc, desc, eq, within
 from usagebill.work import Reader
 
-__all__ = ["counted_by", "period_of_fee"]
-
 _COUNTING = (*WHOLE_REASONS, InvoicingReason.PROGRESSIVE_BILLING)
 
 

@@ -9,8 +9,6 @@ from usagebill.core.plans import Plan
 from usagebill.storage.conditions import asc, eq, has_item, within
 from usagebill.work import Reader
 
-__all__ = ["coupon_credits", "find_coupon", "targeted_metrics", "targeted_plans"]
-
 
 def coupon_credits(reader: Reader, applied: AppliedCoupon) -> list[tuple[Invoice, Credit]]:
     """The credits that an applied coupon gave, each with its invoice, oldest first."""

@@ -12,8 +12,6 @@ from usagebill.queries.wallets import transaction_of_invoice, wallet_of
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 
-__all__ = ["balance_of"]
-
 
 def balance_of(reader: Reader, invoice: Invoice, *, without: str | None = None) -> Balance:
     """The balance of `invoice`; the credit note with the id `without` does not count."""

@@ -9,8 +9,6 @@ from usagebill.core.invoices.undoing import GivenNote, used_cents
 from usagebill.storage.conditions import asc, eq, has_item
 from usagebill.work import Reader
 
-__all__ = ["finalized_credit_note", "given_notes"]
-
 
 def finalized_credit_note(reader: Reader, credit_note_id: str) -> CreditNote:
     """The finalized credit note with this id. Raises `NotFound`."""

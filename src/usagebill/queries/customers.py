@@ -11,8 +11,6 @@ from usagebill.core.errors import NotFound
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader
 
-__all__ = ["Owned", "customer_by_external_id", "customer_of", "entity_of", "find_customer", "zone_of"]
-
 
 class Owned(Protocol):
     @property

@@ -10,8 +10,6 @@ from usagebill.queries.customers import entity_of
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 
-__all__ = ["applicable_campaign", "campaign_by_code", "campaign_code", "overdue_invoices", "progress_of"]
-
 
 def campaign_by_code(reader: Reader, code: str) -> DunningCampaign:
     """The campaign with this code. Raises `NotFound`."""

@@ -19,16 +19,6 @@ from usagebill.queries.subscriptions import plan_of
 from usagebill.storage.conditions import asc, eq, within
 from usagebill.work import Reader
 
-__all__ = [
-    "entitled_features",
-    "feature_by_code",
-    "own_entitlements",
-    "plan_entitlement",
-    "plan_entitlements",
-    "plan_features",
-    "plans_with",
-]
-
 
 def feature_by_code(reader: Reader, code: str) -> Feature:
     """The feature with this code. Raises `NotFound`."""

@@ -6,8 +6,6 @@ from usagebill.core.events import Event
 from usagebill.core.tasks import ProcessEvents
 from usagebill.work import Reader
 
-__all__ = ["events_of"]
-
 
 def events_of(reader: Reader, task: ProcessEvents) -> list[Event]:
     """The task's events, by timestamp."""

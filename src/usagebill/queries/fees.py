@@ -8,8 +8,6 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 
-__all__ = ["fee_by_id", "fees_of_invoice", "find_fee"]
-
 
 def find_fee(reader: Reader, fee_id: str) -> Fee | None:
     """The fee with this id, deleted or not."""

@@ -25,22 +25,8 @@ from usagebill.storage.conditions import (
     related,
     within,
 )
-from usagebill.storage.tables import CUSTOMER_COLUMNS
+from usagebill.storage.tables import CUSTOMER_COLUMNS as CUSTOMER_COLUMNS
 from usagebill.work import Reader
-
-__all__ = [
-    "CUSTOMER_COLUMNS",
-    "amount",
-    "choices",
-    "day",
-    "either",
-    "flag",
-    "known_values",
-    "log_span",
-    "metadata_conditions",
-    "named_entities",
-    "search_conditions",
-]
 
 # Longer amounts are stored, but are not sorted by value.
 _LARGEST_AMOUNT = Decimal(10**80 - 1)

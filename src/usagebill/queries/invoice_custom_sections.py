@@ -8,8 +8,6 @@ from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.storage.conditions import within
 from usagebill.work import Reader
 
-__all__ = ["live_sections"]
-
 
 def live_sections(reader: Reader, section_ids: Iterable[str]) -> list[InvoiceCustomSection]:
     """The sections with these ids that are not deleted, by name."""

@@ -12,8 +12,6 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 
-__all__ = ["find_invoice", "occasion_among", "occasion_of", "periods_of", "visible_invoice"]
-
 
 def find_invoice(reader: Reader, invoice_id: str) -> Invoice | None:
     """The invoice with this id, whatever its status."""

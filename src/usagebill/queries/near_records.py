@@ -17,8 +17,6 @@ from usagebill.core.taxes import Tax
 from usagebill.storage.conditions import desc, eq, missing
 from usagebill.work import Reader
 
-__all__ = ["is_named", "near_record"]
-
 _KINDS: Mapping[
     str,
     type[AddOn] | type[BillableMetric] | type[BillingEntity] | type[Coupon] | type[Feature] | type[Plan] | type[Tax],

@@ -6,8 +6,6 @@ from usagebill.core.webhooks import WebhookEndpoint
 from usagebill.storage.conditions import asc
 from usagebill.work import Reader
 
-__all__ = ["webhook_endpoints"]
-
 
 def webhook_endpoints(reader: Reader) -> list[WebhookEndpoint]:
     """The organization's webhook endpoints, oldest first."""

@@ -22,21 +22,6 @@ from usagebill.queries.wallets import transaction_of_invoice, wallet_of
 from usagebill.storage.conditions import asc, desc, eq, present, within
 from usagebill.work import Reader
 
-__all__ = [
-    "choice_for",
-    "default_method",
-    "find_connection",
-    "live_payment",
-    "method_chosen",
-    "methods_of",
-    "named_connection",
-    "names_method",
-    "notice_path",
-    "notice_url",
-    "payer_of",
-    "payment_connection_of",
-]
-
 
 def find_connection(reader: Reader, connection_id: str | None) -> PaymentConnection | None:
     """The connection with this id, deleted or not."""

@@ -10,15 +10,6 @@ from usagebill.core.provider_requests import PayableType
 from usagebill.storage.conditions import any_of, asc, eq, present, within
 from usagebill.work import Reader
 
-__all__ = [
-    "charge_beside",
-    "parts_of_request",
-    "request_by_id",
-    "request_of",
-    "requested_invoices",
-    "requests_of_invoice",
-]
-
 
 def request_by_id(reader: Reader, payment_request_id: str) -> PaymentRequest:
     """The payment request with this id. Raises `NotFound`."""

@@ -12,15 +12,6 @@ from usagebill.queries.payment_requests import request_of, requested_invoices, r
 from usagebill.storage.conditions import any_of, asc, eq, within
 from usagebill.work import Reader
 
-__all__ = [
-    "paid_and_kept_cents",
-    "paid_cents",
-    "paid_invoices",
-    "payment_of_receipt",
-    "payments_of_invoice",
-    "receipt_by_id",
-]
-
 
 def paid_invoices(reader: Reader, payment: Payment) -> list[Invoice]:
     """The invoices that a payment pays: its own, or those of its payment request."""

@@ -12,21 +12,6 @@ from usagebill.core.subscriptions import UNENDED, Subscription
 from usagebill.storage.conditions import asc, eq, has, missing, within
 from usagebill.work import Reader
 
-__all__ = [
-    "ChargeKind",
-    "find_plan",
-    "forget_definition",
-    "is_used",
-    "live_of",
-    "metric_of",
-    "overrides_of",
-    "plan_by_code",
-    "plan_definition",
-    "plan_thresholds",
-    "priced_metric",
-    "sold_add_on",
-]
-
 
 def plan_definition(reader: Reader, plan_id: str, plan: Plan | None = None) -> PlanDefinition:
     """The plan with this id, deleted or not, with its live charges, oldest first.

@@ -15,8 +15,6 @@ from usagebill.core.progressive_billing import BilledAhead, Place, ProgressiveFe
 from usagebill.storage.conditions import at_most, eq, has_item, more, ne, within
 from usagebill.work import Reader
 
-__all__ = ["billed_ahead", "billed_together", "progressive_fees"]
-
 
 def billed_ahead(
     reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod], fees: Sequence[Fee]

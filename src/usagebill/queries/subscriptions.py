@@ -8,8 +8,6 @@ from usagebill.queries.plans import plan_thresholds
 from usagebill.storage.conditions import desc, eq, ne
 from usagebill.work import Reader
 
-__all__ = ["applicable_thresholds", "find_subscription", "plan_of", "successor_of"]
-
 
 def plan_of(reader: Reader, subscription: Subscription) -> Plan:
     """The subscription's plan (or override), deleted or not."""

@@ -7,8 +7,6 @@ from usagebill.core.sync_connections import SyncConnection, SyncedDocument
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader
 
-__all__ = ["document_of", "failed_documents_of", "find_connection"]
-
 
 def find_connection(reader: Reader, id: str) -> SyncConnection | None:
     """The live connection with this id."""

@@ -6,8 +6,6 @@ from usagebill.core.customers import Customer, IntegrationCategory, links_of
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.work import Reader
 
-__all__ = ["connection_of"]
-
 
 def connection_of(reader: Reader, customer: Customer) -> TaxConnection | None:
     """The tax provider that calculates the customer's taxes; None if the organization's own taxes apply."""

@@ -11,8 +11,6 @@ from usagebill.core.taxes import Tax, chosen_taxes
 from usagebill.storage.conditions import within
 from usagebill.work import Reader
 
-__all__ = ["live_taxes", "taxes_for"]
-
 
 def _taxes(reader: Reader, ids: Sequence[str]) -> tuple[Tax, ...]:
     return tuple(tax for id in ids if (tax := reader.tx.get(Tax, id)) is not None)

@@ -36,8 +36,6 @@ from usagebill.queries.plans import plan_definition
 from usagebill.storage.conditions import Condition, asc, desc, eq, ne, present, related, within
 from usagebill.work import Reader
 
-__all__ = ["metric_by_code", "stretches", "unbilled", "why_unbilled"]
-
 # Near names are suggested only if there are at most this many to compare.
 _NAMES = 2000
 _BEGINNING = datetime.min.replace(tzinfo=UTC)

@@ -28,26 +28,6 @@ from usagebill.queries.customers import customer_of, entity_of
 from usagebill.storage.conditions import asc, desc, eq, more, within
 from usagebill.work import Reader
 
-__all__ = [
-    "active_wallets",
-    "drawable_transactions",
-    "draws_of",
-    "lost_credits",
-    "metrics_of",
-    "pending_transactions",
-    "running_rule",
-    "running_rules",
-    "transaction_of_invoice",
-    "transactions_paying",
-    "usable_wallets",
-    "wallet_by_code",
-    "wallet_by_id",
-    "wallet_entity",
-    "wallet_of",
-    "wallet_transaction_by_id",
-    "wallets_of_customer",
-]
-
 
 def wallet_by_id(reader: Reader, wallet_id: str) -> Wallet:
     """The wallet with this id, active or terminated. Raises `NotFound`."""

@@ -30,8 +30,6 @@ from usagebill.rating.fees.usage import usage_to_bill
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 
-__all__ = ["empty_fee", "of_draft", "repricing", "with_adjustments"]
-
 
 def of_draft(reader: Reader, invoice: Invoice) -> list[AdjustedFee]:
     """The adjustments of a draft, oldest first."""

@@ -15,8 +15,6 @@ from usagebill.queries.plans import plan_definition
 from usagebill.rating.current_usage import running_window, usage_within
 from usagebill.work import Reader
 
-__all__ = ["Measurement", "measure"]
-
 _INSTANT = timedelta(microseconds=1)
 
 

@@ -17,8 +17,6 @@ from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import EventLog
 from usagebill.work import Reader
 
-__all__ = ["starting_levels"]
-
 _INSTANT: Final = timedelta(microseconds=1)
 
 

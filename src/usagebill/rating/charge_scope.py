@@ -7,13 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 
 from usagebill.core.aggregation import Window
-from usagebill.core.periods import Succession
-from usagebill.core.periods import Window as Span
+from usagebill.core.periods import Succession, Window as Span
 from usagebill.core.subscriptions import Subscription
 from usagebill.rating.handover import Neighbours
 from usagebill.storage.event_queries import Arrival
-
-__all__ = ["ChargeScope", "usage_window"]
 
 
 def usage_window(charges: Span, tz: tzinfo, subscription: Subscription, *, ends: bool = False) -> Window:

@@ -8,8 +8,7 @@ priced by the usual functions, once per distinct tally. `pattern_of` accepts onl
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from dataclasses import replace as with_facts
+from dataclasses import dataclass, field, replace as with_facts
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.billable_metrics import BillableMetric
@@ -35,8 +34,6 @@ from usagebill.rating.settlement import fee_taxes
 from usagebill.rating.usage import is_one_tally, tallied_result
 from usagebill.storage.event_queries import EventQuery
 from usagebill.work import Reader
-
-__all__ = ["Pattern", "UsageLine", "bill_alike", "pattern_of"]
 
 _UNNAMED = ""
 # The most lines kept per charge.

@@ -21,8 +21,6 @@ from usagebill.rating.fees.charges import UsageToBill, rated_usage
 from usagebill.rating.invoice import opened
 from usagebill.work import Reader
 
-__all__ = ["compared", "priced"]
-
 
 def compared(
     reader: Reader, contract: Contract, old: PlanDefinition, new: PlanDefinition, start: date, end: date

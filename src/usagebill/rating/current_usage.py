@@ -34,20 +34,6 @@ from usagebill.rating.usage import announce_counts, charge_results
 from usagebill.storage.conditions import desc, eq
 from usagebill.work import Reader
 
-__all__ = [
-    "ChargeUsage",
-    "CurrentUsage",
-    "ProjectedUsageOptions",
-    "UsageOptions",
-    "amount_so_far",
-    "contract_window",
-    "current",
-    "projected",
-    "running_window",
-    "usage_so_far",
-    "usage_within",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargeUsage:

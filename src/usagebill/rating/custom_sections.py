@@ -11,8 +11,6 @@ from usagebill.core.invoices.records import AppliedCustomSection, Invoice
 from usagebill.queries.invoice_custom_sections import live_sections
 from usagebill.work import Reader
 
-__all__ = ["with_sections"]
-
 
 def with_sections(
     reader: Reader,

@@ -43,8 +43,6 @@ from usagebill.rating.running_usage import BroughtForward, bring_forward
 from usagebill.storage.event_queries import COUNTED, EventQuery
 from usagebill.work import Reader
 
-__all__ = ["EventPrice", "advance_charges", "event_price", "ledger_entry", "part_for"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventPrice:

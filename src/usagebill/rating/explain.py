@@ -42,8 +42,6 @@ from usagebill.rating.usage import initial_level_of, part_usages
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 
-__all__ = ["MOST_COUNTED", "MOST_EVENTS", "MOST_GROUPED", "explain"]
-
 # The most events shown per line, earliest first; `fee_events` pages through all of them.
 MOST_EVENTS = 100
 # Above this many events, the arithmetic of a line shows their aggregate instead of each one.

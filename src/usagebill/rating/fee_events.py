@@ -24,8 +24,6 @@ from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import Page
 from usagebill.work import Reader
 
-__all__ = ["events_of_fee", "events_paid_in_advance", "part_of", "question_of"]
-
 
 def events_of_fee(reader: Reader, fee_id: str, paging: Paging) -> Page[ExplainedEvent]:
     """The events that a usage fee counts, by timestamp: those received before it became final.

@@ -17,8 +17,6 @@ from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import EventLog
 
-__all__ = ["Totals", "first_totals"]
-
 # The running totals of each group of a part, up to the end of its free part.
 Totals = dict[int, dict[Group, tuple[Decimal, ...]]]
 

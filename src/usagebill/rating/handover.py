@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.copies import replace
-from usagebill.core.handover import handover
-from usagebill.core.handover import own_since as handover_own_since
+from usagebill.core.handover import handover, own_since as handover_own_since
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.periods import Succession
@@ -15,8 +14,6 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.storage.conditions import asc, eq, ne
 from usagebill.storage.event_queries import Arrival, EventQuery
 from usagebill.work import Reader
-
-__all__ = ["Neighbours", "own_events", "own_since"]
 
 _INSTANT = timedelta(microseconds=1)
 

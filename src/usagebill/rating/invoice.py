@@ -51,21 +51,6 @@ from usagebill.rating.settlement import settle, settle_taxes
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
 
-__all__ = [
-    "Entry",
-    "added_units_bill",
-    "event_bill",
-    "finalized_bill",
-    "opened",
-    "progressive_bill",
-    "recomputed_bill",
-    "redated",
-    "regrouped_bill",
-    "settled_bill",
-    "subscription_bill",
-    "taxed_bill",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:

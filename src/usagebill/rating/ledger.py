@@ -15,8 +15,6 @@ from usagebill.storage.conditions import Condition, asc, at_least, at_most, desc
 from usagebill.storage.event_queries import EventQuery
 from usagebill.work import Reader
 
-__all__ = ["Ledger"]
-
 _LATEST_FIRST = (desc("timestamp"), desc("created_at"), desc("id"))
 
 

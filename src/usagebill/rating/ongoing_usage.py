@@ -32,8 +32,6 @@ from usagebill.rating.current_usage import contract_window, usage_within
 from usagebill.storage.conditions import eq, ne, within
 from usagebill.work import Reader
 
-__all__ = ["refreshed", "refreshed_wallets", "unbilled_nets"]
-
 _INSTANT = timedelta(microseconds=1)
 # Windows that end with a millisecond lie side by side.
 _GAP = timedelta(milliseconds=1)

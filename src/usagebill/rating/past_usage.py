@@ -17,8 +17,6 @@ from usagebill.storage.conditions import desc, eq, present, related
 from usagebill.storage.ports import Page
 from usagebill.work import Reader
 
-__all__ = ["PastUsage", "PastUsageOptions", "past"]
-
 
 @Input
 class PastUsageOptions:

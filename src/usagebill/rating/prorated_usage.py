@@ -29,8 +29,6 @@ from usagebill.core.pricing import MODELS
 from usagebill.storage.event_queries import ALL_EVENTS, CountedAs, EventQuery
 from usagebill.storage.ports import EventLog
 
-__all__ = ["count_by_day", "is_counted_by_day"]
-
 # The tallies of each bucket of filters, by position and group.
 _Tallies: TypeAlias = Mapping[int, Mapping[Group, AggregateResult]]
 

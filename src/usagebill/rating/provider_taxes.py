@@ -31,8 +31,6 @@ from usagebill.queries.customers import entity_of
 from usagebill.queries.tax_connections import connection_of
 from usagebill.work import Reader
 
-__all__ = ["TaxRequest", "estimated", "question", "usage_taxes"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaxRequest:

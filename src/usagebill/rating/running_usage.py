@@ -20,8 +20,6 @@ from usagebill.storage.conditions import Condition, eq, missing
 from usagebill.storage.event_queries import Counted, EventQuery
 from usagebill.work import Reader
 
-__all__ = ["BroughtForward", "Kept", "bring_forward"]
-
 # With more new events than this, everything is recounted.
 _MOST = 1000
 

@@ -43,20 +43,6 @@ from usagebill.queries.wallets import drawable_transactions, usable_wallets
 from usagebill.storage.conditions import eq, more, ne
 from usagebill.work import Reader
 
-__all__ = [
-    "available_coupons",
-    "available_notes",
-    "available_wallets",
-    "coupon_credits_cents",
-    "coupon_plans",
-    "fee_taxes",
-    "plans_of",
-    "settle",
-    "settle_taxes",
-    "waits_for_vat_check",
-    "with_request",
-]
-
 # From this many charges on, a plan is read as a whole instead of charge by charge.
 _SEVERAL = 2
 

@@ -25,8 +25,6 @@ from usagebill.queries.wallets import wallet_entity
 from usagebill.rating.invoice import settled_bill
 from usagebill.work import Reader
 
-__all__ = ["paid_today", "top_up_bill"]
-
 
 def top_up_bill(reader: Reader, wallet: Wallet, purchase: WalletTransaction) -> Bill:
     """The bill of purchased credits: one line, no taxes, no coupons or credits.

@@ -56,16 +56,6 @@ from usagebill.storage.event_queries import ALL_EVENTS, COUNTED, EventQuery
 from usagebill.storage.ports import EventLog
 from usagebill.work import Reader
 
-__all__ = [
-    "announce_counts",
-    "charge_results",
-    "initial_level_of",
-    "is_one_tally",
-    "part_usages",
-    "tallied_result",
-]
-
-
 # Fewer events are read faster than a query for each day takes.
 _WORTH_DAYS: Final = 5_000
 

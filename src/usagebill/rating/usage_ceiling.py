@@ -35,8 +35,6 @@ from usagebill.rating.usage import charge_results
 from usagebill.storage.event_queries import EventQuery
 from usagebill.work import Reader
 
-__all__ = ["UsageCeiling", "usage_ceiling", "usage_count"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageCeiling:

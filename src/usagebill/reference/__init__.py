@@ -3,26 +3,14 @@
 OpenAPI, `/docs`, `help()`, the types of the library and the site are generated from it.
 """
 
-from usagebill.reference.field import Field
+from usagebill.reference.field import Field as Field
 from usagebill.reference.lookup import (
-    bare,
-    field_of,
-    hint_of,
-    hints_of,
-    is_price,
-    required_inside,
-    required_of,
-    shown_field,
+    bare as bare,
+    field_of as field_of,
+    hint_of as hint_of,
+    hints_of as hints_of,
+    is_price as is_price,
+    required_inside as required_inside,
+    required_of as required_of,
+    shown_field as shown_field,
 )
-
-__all__ = [
-    "Field",
-    "bare",
-    "field_of",
-    "hint_of",
-    "hints_of",
-    "is_price",
-    "required_inside",
-    "required_of",
-    "shown_field",
-]

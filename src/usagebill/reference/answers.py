@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from usagebill.core.activation import CancellationReason
-from usagebill.core.activation import RuleStatus as ActivationStatus
+from usagebill.core.activation import CancellationReason, RuleStatus as ActivationStatus
 from usagebill.core.activity_logs import ActivitySource
 from usagebill.core.aggregation.unique_count import Operation
 from usagebill.core.alerts import Direction
@@ -25,8 +24,7 @@ from usagebill.core.recurring_rules import RuleStatus
 from usagebill.core.security_logs import LOG_TYPES
 from usagebill.core.statuses import ChargeStatus, PaymentStatus, SyncStatus, TaxStatus
 from usagebill.core.subscriptions import BillFrom, SubscriptionStatus
-from usagebill.core.sync_connections import KINDS as SYNC_KINDS
-from usagebill.core.sync_connections import SyncSubject
+from usagebill.core.sync_connections import KINDS as SYNC_KINDS, SyncSubject
 from usagebill.core.tax_providers import KINDS as TAX_KINDS
 from usagebill.core.unbilled import Reason
 from usagebill.core.wallet_transactions import (
@@ -39,8 +37,6 @@ from usagebill.core.wallets import WalletStatus
 from usagebill.core.webhooks import OBJECT_TYPES, MessageStatus
 from usagebill.reference.field import Field
 from usagebill.reference.fields import FIELDS
-
-__all__ = ["SHOWN"]
 
 _FILE = "The URL of the {}, open to whoever has it; null until the file exists."
 _PRECISE = "{}, before rounding."

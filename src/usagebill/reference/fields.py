@@ -29,15 +29,12 @@ from usagebill.core.recurring_rules import RuleInterval, RuleMethod, RuleTrigger
 from usagebill.core.security_logs import LOG_TYPES
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES, PaymentStatus
 from usagebill.core.subscriptions import BillFrom, SubscriptionStatus
-from usagebill.core.sync_connections import KINDS as SYNC_KINDS
-from usagebill.core.sync_connections import TARGETED_OBJECTS, SyncSubject
+from usagebill.core.sync_connections import KINDS as SYNC_KINDS, TARGETED_OBJECTS, SyncSubject
 from usagebill.core.tax_providers import KINDS as TAX_KINDS
 from usagebill.core.wallet_transactions import TransactionKind, TransactionType, WalletTransactionStatus
 from usagebill.core.wallets import FEE_TYPES
 from usagebill.core.webhooks import MessageStatus, SignatureAlgorithm
 from usagebill.reference.field import Field
-
-__all__ = ["FIELDS"]
 
 _FIXED_MODELS = tuple(name for name, model in MODELS.items() if model.of_fixed_charges)
 _DUE_DAY = "The issuing date of invoices of subscriptions"

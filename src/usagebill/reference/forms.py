@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["FORMS"]
-
 # Their fields mean the same as those of the object.
 FORMS: Mapping[str, str] = {
     "ApplicableThreshold": "UsageThreshold",

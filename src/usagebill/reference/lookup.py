@@ -17,8 +17,6 @@ from usagebill.reference.forms import FORMS
 from usagebill.reference.required import REQUIRED, REQUIRED_INSIDE, REQUIRED_NEW
 from usagebill.reference.structures import MODEL_PROPERTIES, SHAPES
 
-__all__ = ["bare", "field_of", "hint_of", "hints_of", "is_price", "required_inside", "required_of", "shown_field"]
-
 
 def bare(hint: Any) -> Any:
     """A type without null, `ABSENT` and marks; a number keeps its range."""

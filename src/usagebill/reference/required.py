@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["BY_ID", "REQUIRED", "REQUIRED_INSIDE", "REQUIRED_NEW"]
-
 _CHARGE = ("billable_metric_id", "charge_model")
 _FIXED_CHARGE = ("charge_model",)
 _FILTER = ("values", "properties")

@@ -9,31 +9,6 @@ from typing import TypeAlias
 
 from usagebill.inputs import ABSENT, Input, Maybe
 
-__all__ = [
-    "MODEL_PROPERTIES",
-    "ActivationRuleInput",
-    "CloudEventFields",
-    "CreditNoteItemInput",
-    "CustomProperties",
-    "DynamicProperties",
-    "EventFields",
-    "GraduatedPercentageProperties",
-    "GraduatedPercentageRange",
-    "GraduatedProperties",
-    "GraduatedRange",
-    "MetadataPair",
-    "PackageProperties",
-    "PaymentMethodChoice",
-    "PercentageProperties",
-    "PresentationKey",
-    "PresentationOptions",
-    "PreviewSubscriptions",
-    "PrivilegeConfig",
-    "StandardProperties",
-    "VolumeProperties",
-    "VolumeRange",
-]
-
 
 @Input
 class PresentationOptions:

@@ -33,8 +33,6 @@ from usagebill.resources.payments import DunningCampaigns, PaymentMethods, Payme
 from usagebill.resources.prepaid import Alerts, Wallets, WalletTransactions
 from usagebill.resources.usage import Events, EventSources, Usage
 
-__all__ = ["MESSAGES", "RESOURCES", "VIEWS", "Resources"]
-
 
 class Resources:
     """Every resource, as an attribute."""

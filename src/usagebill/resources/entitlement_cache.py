@@ -13,8 +13,6 @@ from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.entitlements import entitled_features
 from usagebill.work import Reader
 
-__all__ = ["Entitled", "EntitlementCache"]
-
 # Feature code -> privilege code -> value.
 Entitled = Mapping[str, Mapping[str, Value]]
 

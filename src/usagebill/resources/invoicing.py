@@ -14,11 +14,14 @@ from usagebill.core.payments import PaymentPage
 from usagebill.operations import credit_notes, fees
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
-from usagebill.operations.invoices import drafts as invoice_drafts
-from usagebill.operations.invoices import lifecycle as invoice_lifecycle
-from usagebill.operations.invoices import line_edits, payment_links
-from usagebill.operations.invoices import listing as invoice_listing
-from usagebill.operations.invoices import one_off as invoice_one_off
+from usagebill.operations.invoices import (
+    drafts as invoice_drafts,
+    lifecycle as invoice_lifecycle,
+    line_edits,
+    listing as invoice_listing,
+    one_off as invoice_one_off,
+    payment_links,
+)
 from usagebill.operations.preview import preview
 from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.queries.fees import fee_by_id

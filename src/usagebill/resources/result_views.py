@@ -20,16 +20,6 @@ from usagebill.views.payment_providers import CheckoutUrlView, checkout_url_view
 from usagebill.views.plans import ChargeFilterView, filter_view
 from usagebill.work import Reader
 
-__all__ = [
-    "instant_fee_details",
-    "issued_key_view",
-    "lifetime_usage_view",
-    "payment_page_view",
-    "setup_page_view",
-    "shown_filter",
-    "top_up_page_view",
-]
-
 
 class PaymentDetailsView(TypedDict):
     svc_customer_id: Id

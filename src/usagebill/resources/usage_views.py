@@ -24,8 +24,6 @@ from usagebill.views.usage import (
 )
 from usagebill.work import Reader
 
-__all__ = ["PastUsageView", "current_usage_view", "past_usage_view"]
-
 
 class PastUsageView(UsageView):
     """Usage of a billed period, at the top level and under the record's name: clients read either."""

@@ -17,12 +17,15 @@ from typing import BinaryIO, NamedTuple
 from usagebill.core.event_sources import EventSource
 from usagebill.operations.event_sources import Arrival
 from usagebill.sources.intake import Intake, Outcome
-from usagebill.sources.parquet import MissingPackage, Unreadable, length_of_parquet, rows_of_parquet
+from usagebill.sources.parquet import (
+    MissingPackage as MissingPackage,
+    Unreadable as Unreadable,
+    length_of_parquet,
+    rows_of_parquet,
+)
 from usagebill.sources.payloads import arrival_of
 from usagebill.sources.rows import NotAHeader
 from usagebill.sources.tables import rows_of_table
-
-__all__ = ["SUFFIXES", "MissingPackage", "Unreadable", "length_of", "source_name", "take_file"]
 
 SUFFIXES = (".csv", ".jsonl", ".ndjson", ".parquet")
 _BATCH = 1000

@@ -15,8 +15,6 @@ from usagebill.core.unbilled import Reason
 from usagebill.operations import event_sources, unbilled_events
 from usagebill.operations.event_sources import Arrival
 
-__all__ = ["Intake", "Outcome"]
-
 _log = structlog.get_logger("usagebill.sources")
 
 

@@ -18,8 +18,6 @@ try:
 except ModuleNotFoundError:  # the extra `nats` is not installed
     nats = None  # type: ignore[assignment]
 
-__all__ = ["JetStreamConsumer"]
-
 _log = structlog.get_logger("usagebill.sources")
 
 

@@ -22,8 +22,6 @@ try:
 except ModuleNotFoundError:  # the extra `kafka` is not installed
     confluent_kafka = None  # type: ignore[assignment]
 
-__all__ = ["KafkaConsumer"]
-
 _log = structlog.get_logger("usagebill.sources")
 # At-least-once delivery depends on these; all other settings are the caller's.
 _OURS: Mapping[str, object] = {"enable.auto.commit": False, "enable.auto.offset.store": False}

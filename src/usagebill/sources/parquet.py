@@ -17,8 +17,6 @@ from usagebill.bindings import unix_seconds
 from usagebill.operations.event_sources import Arrival
 from usagebill.sources.rows import check_columns, of_columns
 
-__all__ = ["MissingPackage", "Unreadable", "length_of_parquet", "rows_of_parquet"]
-
 _Reads = Callable[[Any], object]
 
 

@@ -11,8 +11,6 @@ from usagebill.json_text import parse_json
 from usagebill.operations.event_sources import Arrival
 from usagebill.sources.rows import of_event
 
-__all__ = ["arrival_of"]
-
 _NO_HEADERS: Mapping[str, str] = {}
 # Header prefixes of CloudEvents attributes in Kafka and NATS, if the message is `data` alone (binary mode).
 _ATTRIBUTES = ("ce_", "ce-")

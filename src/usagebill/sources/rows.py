@@ -18,8 +18,6 @@ from usagebill.core.instants import parse_instant
 from usagebill.json_text import parse_json
 from usagebill.operations.event_sources import Arrival
 
-__all__ = ["FIELDS", "NotAHeader", "check_columns", "of_columns", "of_event"]
-
 FIELDS: Final = (
     "transaction_id",
     "code",

@@ -12,9 +12,11 @@ from typing import Final, NamedTuple, Protocol
 
 from usagebill.core.event_sources import LONGEST_PAYLOAD
 from usagebill.operations.event_sources import Arrival
-from usagebill.sources.rows import NotAHeader, check_columns, of_columns
-
-__all__ = ["Lines", "NotAHeader", "rows_of_table"]
+from usagebill.sources.rows import (
+    NotAHeader as NotAHeader,
+    check_columns,
+    of_columns,
+)
 
 _OPEN_QUOTE: Final = "a quote is opened in this line that is never closed, or closed before something else than a comma"
 _SEPARATORS: Final = {";": "';'", "\t": "tabs", "|": "'|'"}

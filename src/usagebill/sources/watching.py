@@ -14,8 +14,6 @@ from usagebill.operations.event_sources import Arrival
 from usagebill.sources.files import SUFFIXES, Unreadable, source_name, take_file
 from usagebill.sources.intake import Intake, Outcome
 
-__all__ = ["WatchedDirectory"]
-
 _log = structlog.get_logger("usagebill.sources")
 
 

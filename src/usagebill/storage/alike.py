@@ -26,8 +26,6 @@ from usagebill.storage.conditions import (
 from usagebill.storage.event_queries import EventQuery, Group
 from usagebill.storage.ports import Observation, Snapshot
 
-__all__ = ["Ids", "NotedSnapshot", "Notes", "Question"]
-
 # Replacements for each id: by the id, or by column and id if the id may mean something else in another column.
 Ids = Mapping[object, Sequence[object]]
 

@@ -5,47 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = [
-    "AllOf",
-    "AnyOf",
-    "Columns",
-    "Compare",
-    "Condition",
-    "Has",
-    "Item",
-    "Like",
-    "Negate",
-    "NotEmpty",
-    "Null",
-    "Order",
-    "Related",
-    "SameText",
-    "Search",
-    "Within",
-    "all_of",
-    "any_of",
-    "asc",
-    "at_least",
-    "at_most",
-    "contains",
-    "desc",
-    "eq",
-    "has",
-    "has_item",
-    "less",
-    "less_than_column",
-    "like",
-    "missing",
-    "more",
-    "ne",
-    "negate",
-    "not_empty",
-    "present",
-    "related",
-    "same_text",
-    "within",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Compare:

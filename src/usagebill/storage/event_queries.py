@@ -10,23 +10,7 @@ from typing import Final, TypeAlias
 
 from usagebill.core.events import Event, EventOrder, cut_to_seconds, property_of
 from usagebill.core.filters import EventScope, accepts
-from usagebill.core.grouping import Group
-
-__all__ = [
-    "ALL_EVENTS",
-    "COUNTED",
-    "NOTHING_DECLARED",
-    "Arrival",
-    "Counted",
-    "CountedAs",
-    "Declared",
-    "EventFilter",
-    "EventQuery",
-    "EventRange",
-    "Group",
-    "StateFault",
-    "concerns",
-]
+from usagebill.core.grouping import Group as Group
 
 ALL_EVENTS: Final = EventScope(matches={})
 

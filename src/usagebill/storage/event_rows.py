@@ -12,8 +12,6 @@ import msgspec
 from usagebill.core.events import Event, JsonValue, property_text
 from usagebill.storage.event_queries import EventFilter, EventQuery
 
-__all__ = ["COLUMNS", "encode_json", "event_of", "filter_sql", "instant", "microseconds", "size_sql", "texts_of"]
-
 COLUMNS = (
     "id, organization_id, transaction_id, code, external_subscription_id, timestamp, properties,"
     " precise_total_amount_cents, created_at"

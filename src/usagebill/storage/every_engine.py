@@ -15,14 +15,6 @@ from usagebill.core.filters import FilterIndex
 from usagebill.storage.event_queries import Counted, EventQuery, Group
 from usagebill.storage.ports import EventLog
 
-__all__ = [
-    "EntitlingCommits",
-    "NotedQuestions",
-    "OneTransaction",
-    "RecordedRows",
-    "instant_text",
-]
-
 
 def instant_text(value: datetime) -> str:
     """The instant in UTC, to the microsecond: such texts sort as the instants do. ValueError without a zone."""

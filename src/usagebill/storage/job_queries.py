@@ -12,8 +12,6 @@ import msgspec
 from usagebill.core.jobs import Job, WorkerSeen
 from usagebill.storage.every_engine import instant_text
 
-__all__ = ["JOB_COLUMNS", "LAST_LANE", "JobQueries", "job_of", "job_row"]
-
 JOB_COLUMNS: Final = (
     "id, organization_id, kind, subject_id, key, due_at, run_at, created_at, immediate, lane, payload, attempts,"
     " error, failed"

@@ -10,8 +10,6 @@ import msgspec
 from usagebill.core.jobs import Job
 from usagebill.core.tasks import Task, payload_of
 
-__all__ = ["job_of", "task_of"]
-
 T = TypeVar("T", bound=Task)
 
 

@@ -23,8 +23,6 @@ from usagebill.storage.conditions import (
     desc,
 )
 
-__all__ = ["CountFault", "Facet", "Joined", "Listing", "SearchedWith", "facets_name"]
-
 
 @dataclass(frozen=True, slots=True)
 class CountFault:

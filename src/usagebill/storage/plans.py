@@ -20,8 +20,6 @@ from usagebill.storage.ports import NOT_ENCODED, Encoded, Snapshot, Transaction
 from usagebill.storage.rehearsal import RehearsalEnds
 from usagebill.storage.tables import LOGGED
 
-__all__ = ["Planning", "Writes", "as_transaction"]
-
 R = TypeVar("R")
 T = TypeVar("T")
 

@@ -26,26 +26,6 @@ from usagebill.storage.event_queries import (
 from usagebill.storage.listings import CountFault
 from usagebill.storage.sums import GroupKey, Sums
 
-__all__ = [
-    "NOT_ENCODED",
-    "CallersTransaction",
-    "Duplicate",
-    "Encoded",
-    "EventLog",
-    "EventStore",
-    "JobQueue",
-    "KeptListCounts",
-    "ListCounts",
-    "Observation",
-    "Page",
-    "Snapshot",
-    "Store",
-    "Transaction",
-    "UnusableServer",
-    "UnusableTransaction",
-    "WaitingJobs",
-]
-
 R = TypeVar("R")
 T = TypeVar("T")
 

@@ -24,27 +24,6 @@ from usagebill.storage.conditions import (
 from usagebill.storage.sums import GroupKey
 from usagebill.storage.tables import table_of
 
-__all__ = [
-    "MAX_ROWS",
-    "OWN_COLUMNS",
-    "alias_of",
-    "bounded",
-    "can_be_deleted",
-    "columns_sql",
-    "comparison_sql",
-    "group_sql",
-    "has_sql",
-    "implies",
-    "is_nullable",
-    "kinds_among",
-    "kinds_in",
-    "null_sql",
-    "quoted",
-    "related_sql",
-    "scope_sql",
-    "tables_in",
-]
-
 # Conditions on the record's own columns.
 OWN_COLUMNS = (Compare, Columns, Within, Null, NotEmpty)
 # The largest number that a statement takes: more rows than any table has.

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 from usagebill.core.jobs import Job
 from usagebill.storage.ports import Snapshot, Transaction
 
-__all__ = ["RehearsalEnds", "RunEnds", "rehearsed"]
-
 T = TypeVar("T")
 
 

@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 from usagebill.storage.ports import CallersTransaction, Store, UnusableServer, UnusableTransaction
 from usagebill.storage.sqlite import SqliteStore
 
-__all__ = ["emptied", "emptied_events", "is_engine_error", "is_url", "shown", "store_at", "within"]
-
 _NO_CLICKHOUSE = "ClickHouse needs a driver: pip install 'usagebill[clickhouse]'"
 _MISSING = "PostgreSQL needs a driver: pip install 'usagebill[postgresql]'"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-__all__ = ["GroupKey", "Sums"]
-
 
 @dataclass(frozen=True, slots=True)
 class GroupKey:

@@ -65,8 +65,6 @@ from usagebill.storage.conditions import (
 )
 from usagebill.storage.listings import Joined, Listing, SearchedWith
 
-__all__ = ["CUSTOMER_COLUMNS", "LOGGED", "TABLES", "Table", "table_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:

@@ -18,45 +18,6 @@ from usagebill.core.filters import FilterIndex
 from usagebill.storage.event_queries import CountedAs, EventQuery
 from usagebill.storage.event_rows import microseconds
 
-__all__ = [
-    "AGES",
-    "AT_ONCE",
-    "BUILDING",
-    "COUNT",
-    "DAY",
-    "DENSE",
-    "EDITED",
-    "EVENTS_PER_KEYED_STATE",
-    "EVENTS_PER_STATE",
-    "HOUR",
-    "MANY_MORE",
-    "MAX_SERIES",
-    "MAX_STRETCHES",
-    "MAX_WAITING",
-    "MIN_WAITING",
-    "NO_FILTERS",
-    "NUMBERS",
-    "PRICED_NUMBERS",
-    "QUARTER",
-    "READY",
-    "TOO_MANY_READ",
-    "USELESS",
-    "VALUES",
-    "WEIGHTED_NUMBERS",
-    "WORTH_A_SERIES",
-    "Bounds",
-    "MissingSeries",
-    "Pair",
-    "Shape",
-    "counts_by_keys",
-    "days_of",
-    "growing_stretches",
-    "min_events",
-    "narrower_than",
-    "shape_of",
-    "stretches_of",
-]
-
 # The kinds of series.
 COUNT: Final = "count"
 NUMBERS: Final = "numbers"

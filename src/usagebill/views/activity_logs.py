@@ -11,8 +11,6 @@ from usagebill.json_text import parse_json
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = ["activity_log_view"]
-
 
 class ActivityLogView(TypedDict):
     activity_id: Id

@@ -9,8 +9,6 @@ from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.taxes import TaxView, taxes_view
 from usagebill.work import Reader
 
-__all__ = ["add_on_view"]
-
 
 class AddOnView(TypedDict):
     svc_id: Id

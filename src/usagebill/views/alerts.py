@@ -12,8 +12,6 @@ from usagebill.views.billable_metrics import BillableMetricView, billable_metric
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = ["AlertView", "TriggeredAlertView", "alert_view", "created_alerts_view", "triggered_alert_view"]
-
 
 class AlertThresholdView(TypedDict):
     code: str | None

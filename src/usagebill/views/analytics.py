@@ -18,21 +18,6 @@ from usagebill.core.numbers import decimal_text
 from usagebill.views.formats import Day, DecimalText, Id, Instant, date_text
 from usagebill.work import Reader
 
-__all__ = [
-    "gross_revenue_view",
-    "gross_revenues_view",
-    "invoice_collection_view",
-    "invoice_collections_view",
-    "invoiced_usage_view",
-    "invoiced_usages_view",
-    "mrr_view",
-    "mrrs_view",
-    "overdue_balance_view",
-    "overdue_balances_view",
-    "usage_of_metric_view",
-    "usages_view",
-]
-
 
 class GrossRevenueView(TypedDict):
     month: Instant

@@ -9,8 +9,6 @@ from usagebill.core.api_keys import ApiKey
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = ["api_key_view", "masked_value"]
-
 
 class ApiKeyView(TypedDict):
     svc_id: Id

@@ -8,8 +8,6 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = ["billable_metric_view", "expression_result_view"]
-
 
 class MetricFilterView(TypedDict):
     key: str

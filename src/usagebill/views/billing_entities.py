@@ -13,8 +13,6 @@ from usagebill.views.invoice_custom_sections import CustomSectionView, sections_
 from usagebill.views.taxes import TaxView, taxes_view
 from usagebill.work import Reader
 
-__all__ = ["billing_entities_view", "billing_entity_details", "billing_entity_view"]
-
 
 class BillingEntityView(TypedDict):
     svc_id: Id

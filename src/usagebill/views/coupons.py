@@ -12,8 +12,6 @@ from usagebill.views.formats import DecimalText, Id, Instant, instant_text, opti
 from usagebill.views.invoices import CreditView, credit_view
 from usagebill.work import Reader
 
-__all__ = ["applied_coupon_view", "coupon_view", "listed_applied_coupon_view"]
-
 
 class CouponView(TypedDict):
     svc_id: Id

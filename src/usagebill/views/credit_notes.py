@@ -20,16 +20,6 @@ from usagebill.views.fees import AppliedTaxView, FeeView, applied_tax_view, fee_
 from usagebill.views.formats import Day, DecimalText, Id, Instant, date_text, instant_text, rate_number
 from usagebill.work import Reader
 
-__all__ = [
-    "CreditNoteOfCustomer",
-    "CreditNoteView",
-    "IssuedCreditNote",
-    "credit_note_estimate_view",
-    "credit_note_of_customer",
-    "credit_note_view",
-    "issued_credit_note",
-]
-
 
 class CreditNoteTaxView(AppliedTaxView):
     base_amount_cents: int

@@ -19,18 +19,6 @@ from usagebill.views.invoice_custom_sections import CustomSectionView, sections_
 from usagebill.views.taxes import TaxView, taxes_view
 from usagebill.work import Reader
 
-__all__ = [
-    "CheckedCustomer",
-    "CustomerSummary",
-    "ErrorDetailView",
-    "checked_customer",
-    "customer_item",
-    "customer_summary",
-    "customer_view",
-    "error_detail_view",
-    "vat_errors",
-]
-
 
 class ProviderAccountView(TypedDict):
     """Present while a payment provider is linked; `provider_payment_methods` only for Stripe."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from usagebill.core.documents.files import document_token
 from usagebill.work import Reader
 
-__all__ = ["document_url"]
-
 
 def document_url(reader: Reader, document_id: str | None) -> str | None:
     """The URL of a document, which opens without an API key; None if it has not been generated."""

@@ -11,8 +11,6 @@ from usagebill.queries.customers import entity_of
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = ["DunningCampaignView", "DunningFinished", "dunning_campaign_view", "dunning_finished_view"]
-
 
 class DunningThresholdView(TypedDict):
     amount_cents: int

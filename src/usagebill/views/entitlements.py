@@ -18,19 +18,6 @@ from usagebill.core.entitlements import (
 from usagebill.views.formats import Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = [
-    "FeatureView",
-    "PlanEntitlementView",
-    "SubscriptionEntitlementView",
-    "WrappedEntitlementView",
-    "feature_view",
-    "plan_entitlement_view",
-    "plan_entitlements_view",
-    "subscription_entitlement_view",
-    "subscription_entitlements_view",
-    "wrapped_entitlements",
-]
-
 
 class PrivilegeConfigView(TypedDict):
     select_options: NotRequired[list[str]]

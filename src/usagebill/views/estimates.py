@@ -18,8 +18,6 @@ from usagebill.views.fees import FeeItemView, FeeView, fee_view
 from usagebill.views.formats import DecimalText, Id, Unstored
 from usagebill.work import Reader
 
-__all__ = ["InstantFeeView", "estimated_fees_view", "instant_fee_view"]
-
 
 class InstantFeeView(TypedDict):
     svc_id: None

@@ -9,8 +9,6 @@ from usagebill.core.event_sources import EventSource, IngestedEvents, RefusedEve
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = ["event_source_view", "ingested_events_view", "refused_event_view"]
-
 
 class EventSourceView(TypedDict):
     """`position`: everything before it is stored, or listed as refused."""

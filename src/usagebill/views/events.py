@@ -13,16 +13,6 @@ from usagebill.json_text import encode_json
 from usagebill.views.formats import DecimalText, Id, Instant, optional_decimal
 from usagebill.work import Reader
 
-__all__ = [
-    "EventErrorView",
-    "EventsErrors",
-    "event_error_view",
-    "event_view",
-    "events_view",
-    "listed_event_view",
-    "unbilled_tally_view",
-]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = tuple(f":{second:02}" for second in range(60))
 

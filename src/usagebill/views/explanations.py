@@ -36,8 +36,6 @@ from usagebill.views.formats import (
 )
 from usagebill.work import Reader
 
-__all__ = ["event_of_fee_view", "explanation_view"]
-
 
 class ExplainedEventView(TypedDict):
     transaction_id: str

@@ -14,8 +14,6 @@ from usagebill.queries.customers import find_customer
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, offset_text, rate_number
 from usagebill.work import Reader
 
-__all__ = ["AppliedTaxView", "FeeItemView", "FeeView", "applied_tax_view", "fee_view", "untaxed_fee_view"]
-
 
 class AppliedTaxView(TypedDict):
     svc_id: Id

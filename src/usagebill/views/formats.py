@@ -9,22 +9,6 @@ from typing import Annotated, overload
 
 from usagebill.core.numbers import decimal_text
 
-__all__ = [
-    "Day",
-    "DecimalText",
-    "Format",
-    "Id",
-    "Instant",
-    "Unstored",
-    "date_text",
-    "instant_text",
-    "millisecond_text",
-    "offset_text",
-    "optional_decimal",
-    "plain_number",
-    "rate_number",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Format:

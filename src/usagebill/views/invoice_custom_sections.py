@@ -11,8 +11,6 @@ from usagebill.queries.invoice_custom_sections import live_sections
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = ["AppliedSectionView", "CustomSectionView", "applied_sections_view", "section_view", "sections_view"]
-
 
 class CustomSectionView(TypedDict):
     svc_id: Id

@@ -35,26 +35,6 @@ from usagebill.views.plans import ThresholdView
 from usagebill.views.subscriptions import SubscriptionView, subscription_view
 from usagebill.work import Reader
 
-__all__ = [
-    "INVOICE_MESSAGES",
-    "CreditView",
-    "InvoiceView",
-    "ListedInvoiceView",
-    "PaymentDisputeLost",
-    "PaymentFailure",
-    "ProviderErrorView",
-    "billed_plan",
-    "credit_view",
-    "invoice_summary",
-    "invoice_view",
-    "invoice_webhook_view",
-    "listed_invoice_view",
-    "payment_dispute_lost_view",
-    "payment_failure_view",
-    "plan_as_billed",
-    "subscription_name",
-]
-
 
 class CreditItemView(TypedDict):
     svc_item_id: Id

@@ -12,8 +12,6 @@ from usagebill.core.progressive_billing import Completion, LifetimeUsage
 from usagebill.core.subscriptions import Subscription
 from usagebill.views.formats import Id, Instant, instant_text, rate_number
 
-__all__ = ["LifetimeUsageView", "lifetime_usage_object"]
-
 
 class CompletionView(TypedDict):
     amount_cents: int

@@ -11,8 +11,6 @@ from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.taxes import TaxView, taxes_view
 from usagebill.work import Reader
 
-__all__ = ["organization_view"]
-
 
 class OrganizationBillingView(TypedDict):
     invoice_footer: str | None

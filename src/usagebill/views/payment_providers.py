@@ -12,24 +12,6 @@ from usagebill.queries.payment_providers import find_connection, notice_path
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = [
-    "CheckoutUrlView",
-    "CustomerErrorView",
-    "CustomerMethodView",
-    "PaymentConnectionView",
-    "PaymentProviderErrorView",
-    "RefundFailureView",
-    "TopUpFailureView",
-    "checkout_url_view",
-    "customer_error_view",
-    "payment_connection_view",
-    "payment_method_view",
-    "payment_provider_error",
-    "provider_notice_view",
-    "refund_failure_view",
-    "top_up_failure_view",
-]
-
 
 class PaymentConnectionView(TypedDict):
     svc_id: Id

@@ -11,8 +11,6 @@ from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.payments import PaymentView, payment_view
 from usagebill.work import Reader
 
-__all__ = ["PaymentReceiptView", "payment_receipt_view"]
-
 
 class PaymentReceiptView(TypedDict):
     svc_id: Id

@@ -13,15 +13,6 @@ from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.invoices import InvoiceSummary, ProviderErrorView, invoice_summary
 from usagebill.work import Reader
 
-__all__ = [
-    "PaymentRequestDetails",
-    "PaymentRequestFailure",
-    "PaymentRequestView",
-    "payment_request_details",
-    "payment_request_view",
-    "request_failure_view",
-]
-
 
 class PaymentRequestView(TypedDict):
     svc_id: Id

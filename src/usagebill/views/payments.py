@@ -12,8 +12,6 @@ from usagebill.queries.payments import paid_invoices
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = ["PaymentAnswer", "PaymentMethodView", "PaymentView", "payment_answer", "payment_view"]
-
 
 class PaymentMethodView(TypedDict):
     """A payment method choice: `payment_method_type` is provider or manual."""

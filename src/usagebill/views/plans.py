@@ -16,21 +16,6 @@ from usagebill.views.formats import DecimalText, Id, Instant, instant_text, plai
 from usagebill.views.taxes import TaxView, taxes_view
 from usagebill.work import Reader
 
-__all__ = [
-    "ApplicableThresholdView",
-    "ChargeFilterView",
-    "DeletedPlan",
-    "PlanView",
-    "ThresholdView",
-    "charge_view",
-    "deleted_plan",
-    "filter_view",
-    "fixed_charge_view",
-    "plan_summary",
-    "plan_view",
-    "threshold_view",
-]
-
 
 class AppliedPricingUnitView(TypedDict):
     code: str

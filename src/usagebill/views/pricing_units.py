@@ -8,8 +8,6 @@ from usagebill.core.pricing_units import PricingUnit
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = ["PricingUnitView", "pricing_unit_view"]
-
 
 class PricingUnitView(TypedDict):
     svc_id: Id

@@ -10,8 +10,6 @@ from usagebill.json_text import parse_json
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = ["security_log_view"]
-
 
 class SecurityLogView(TypedDict):
     log_id: Id

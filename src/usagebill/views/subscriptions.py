@@ -28,20 +28,6 @@ from usagebill.views.payments import PaymentMethodView
 from usagebill.views.plans import ApplicableThresholdView, PlanView, ThresholdView, plan_view, threshold_view
 from usagebill.work import Reader
 
-__all__ = [
-    "EntitledSubscription",
-    "SubscriptionMessage",
-    "SubscriptionView",
-    "ThresholdReached",
-    "contract_view",
-    "created_subscription_view",
-    "entitled_subscription",
-    "subscription_and_plan_view",
-    "subscription_view",
-    "subscription_webhook_view",
-    "threshold_reached_view",
-]
-
 
 class SubscriptionView(TypedDict):
     svc_id: Id

@@ -11,17 +11,6 @@ from usagebill.queries.sync_connections import find_connection
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = [
-    "CustomerSyncErrorView",
-    "IntegrationErrorView",
-    "SyncConnectionView",
-    "SyncedDocumentView",
-    "customer_sync_error",
-    "integration_error",
-    "sync_connection_view",
-    "synced_document_view",
-]
-
 
 class SyncConnectionView(TypedDict):
     svc_id: Id

@@ -10,15 +10,6 @@ from usagebill.core.tax_providers import ProviderFailure, TaxConnection
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = [
-    "CustomerTaxErrorView",
-    "FeeTaxErrorView",
-    "TaxConnectionView",
-    "customer_tax_error",
-    "fee_tax_error",
-    "tax_connection_view",
-]
-
 
 class TaxConnectionView(TypedDict):
     svc_id: Id

@@ -12,8 +12,6 @@ from usagebill.queries.taxes import live_taxes
 from usagebill.views.formats import Id, Instant, instant_text, rate_number
 from usagebill.work import Reader
 
-__all__ = ["TaxView", "tax_details", "tax_view", "taxes_view"]
-
 
 class TaxView(TypedDict):
     svc_id: Id

@@ -12,16 +12,6 @@ from usagebill.core.grouping import Breakdown
 from usagebill.core.numbers import decimal_text, total
 from usagebill.views.formats import Day, DecimalText, Id, Instant, date_text, instant_text
 
-__all__ = [
-    "ChargeUsageView",
-    "ShownUsage",
-    "UsageView",
-    "UsedChargeView",
-    "UsedMetricView",
-    "charge_usage_view",
-    "usage_view",
-]
-
 
 class PricingUnitUsageView(TypedDict):
     amount_cents: int

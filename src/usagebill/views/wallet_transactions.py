@@ -22,17 +22,6 @@ from usagebill.views.wallets import (
 )
 from usagebill.work import Reader
 
-__all__ = [
-    "WalletTransactionAnswer",
-    "WalletTransactionMessage",
-    "consumption_view",
-    "funding_view",
-    "wallet_transaction_answer",
-    "wallet_transaction_details",
-    "wallet_transaction_message",
-    "wallet_transaction_view",
-]
-
 # At most conversion rates, unrounded credits have endless decimals.
 _EXACT_DECIMALS = 15
 

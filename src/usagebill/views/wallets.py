@@ -13,23 +13,17 @@ from usagebill.core.wallet_transactions import MetadataPair
 from usagebill.core.wallets import Wallet
 from usagebill.queries.customers import customer_of
 from usagebill.queries.wallets import lost_credits, metrics_of, running_rule, wallet_entity
-from usagebill.views.formats import DecimalText, Id, Instant, instant_text, millisecond_text
-from usagebill.views.formats import optional_decimal as optional
+from usagebill.views.formats import (
+    DecimalText,
+    Id,
+    Instant,
+    instant_text,
+    millisecond_text,
+    optional_decimal as optional,
+)
 from usagebill.views.invoice_custom_sections import AppliedSectionView, applied_sections_view
 from usagebill.views.payments import PaymentMethodView
 from usagebill.work import Reader
-
-__all__ = [
-    "MetadataPairView",
-    "WalletMessage",
-    "WalletSummary",
-    "WalletView",
-    "metadata_pairs_view",
-    "payment_method_view",
-    "wallet_message",
-    "wallet_summary",
-    "wallet_view",
-]
 
 
 class MetadataPairView(TypedDict):

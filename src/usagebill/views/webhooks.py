@@ -8,8 +8,6 @@ from usagebill.core.webhooks import Resent, WebhookEndpoint, WebhookMessage
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.work import Reader
 
-__all__ = ["public_key_bytes", "public_key_view", "resent_view", "webhook_endpoint_view", "webhook_message_view"]
-
 
 class WebhookEndpointView(TypedDict):
     svc_id: Id

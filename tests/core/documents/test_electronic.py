@@ -8,8 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.core.documents.builders import entity, fee, note_source, period, source
 
 from usagebill.core.documents.cii import cii_text

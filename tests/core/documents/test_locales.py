@@ -10,8 +10,7 @@ from babel import Locale
 from babel.core import get_cldr_version
 from babel.dates import format_date
 from babel.numbers import format_currency, format_decimal, format_percent, get_currency_precision
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from usagebill.core.contacts import LOCALES
 from usagebill.core.currencies import CURRENCIES, exponent, major_from_cents

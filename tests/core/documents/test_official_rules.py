@@ -6,8 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.core.documents.builders import CUSTOMER, entity, fee, note_source, source, tax
 from tests.core.documents.test_electronic import credit_note, taxed
 from tests.examples import examples, mostly_slow

@@ -7,8 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.core.builders import coupon, fee, note, settle, tax
 
 from usagebill.core.invoices.explanation import arithmetic, discounts, fee_taxes, invoice_steps

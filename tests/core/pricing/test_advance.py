@@ -8,8 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.money import percent
 
 from usagebill.core.pricing import Properties, parse_properties, price

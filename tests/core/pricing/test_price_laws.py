@@ -8,8 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from usagebill.core.numbers import add, ceil_to, divide, multiply, subtract
 from usagebill.core.pricing import amount_details, parse_properties, price, validate_properties

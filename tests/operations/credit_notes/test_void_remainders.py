@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests import builders
 from tests.core.builders import coupon, fee, settle, tax
 from tests.examples import examples

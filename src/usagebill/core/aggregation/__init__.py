@@ -9,82 +9,70 @@ an engine's count) add proration, metric rounding and per-event lists, and retur
 from __future__ import annotations
 
 from usagebill.core.aggregation.advance import (
-    AdvanceUsage,
-    EventUnits,
-    LedgerRow,
-    advance_usage,
-    current_usage,
-    event_units,
+    AdvanceUsage as AdvanceUsage,
+    EventUnits as EventUnits,
+    LedgerRow as LedgerRow,
+    advance_usage as advance_usage,
+    current_usage as current_usage,
+    event_units as event_units,
 )
-from usagebill.core.aggregation.bucket import active_before, prorated, usage, usage_of
-from usagebill.core.aggregation.custom import Program, Running
-from usagebill.core.aggregation.lists import counted_totals, summed_totals
-from usagebill.core.aggregation.metric import Metric, Window, round_units
-from usagebill.core.aggregation.proration import Prorated, persisted_units, prorated_additions, prorated_by_day
-from usagebill.core.aggregation.registry import AGGREGATIONS, event_values, fold, running_totals
+from usagebill.core.aggregation.bucket import (
+    active_before as active_before,
+    prorated as prorated,
+    usage as usage,
+    usage_of as usage_of,
+)
+from usagebill.core.aggregation.custom import (
+    Program as Program,
+    Running as Running,
+)
+from usagebill.core.aggregation.lists import (
+    counted_totals as counted_totals,
+    summed_totals as summed_totals,
+)
+from usagebill.core.aggregation.metric import (
+    Metric as Metric,
+    Window as Window,
+    round_units as round_units,
+)
+from usagebill.core.aggregation.proration import (
+    Prorated as Prorated,
+    persisted_units as persisted_units,
+    prorated_additions as prorated_additions,
+    prorated_by_day as prorated_by_day,
+)
+from usagebill.core.aggregation.registry import (
+    AGGREGATIONS as AGGREGATIONS,
+    event_values as event_values,
+    fold as fold,
+    running_totals as running_totals,
+)
 from usagebill.core.aggregation.scope import (
-    billable_in_advance,
-    counts,
-    counts_history,
-    in_scope,
-    lacks_property,
-    lower_bound,
+    billable_in_advance as billable_in_advance,
+    counts as counts,
+    counts_history as counts_history,
+    in_scope as in_scope,
+    lacks_property as lacks_property,
+    lower_bound as lower_bound,
 )
-from usagebill.core.aggregation.tally import AggregateResult, Aggregation, fold_events
+from usagebill.core.aggregation.tally import (
+    AggregateResult as AggregateResult,
+    Aggregation as Aggregation,
+    fold_events as fold_events,
+)
 from usagebill.core.aggregation.traits import (
-    Accumulation,
-    AggregationType,
-    EventEffect,
-    FieldUse,
-    Question,
-    RunningTotals,
+    Accumulation as Accumulation,
+    AggregationType as AggregationType,
+    EventEffect as EventEffect,
+    FieldUse as FieldUse,
+    Question as Question,
+    RunningTotals as RunningTotals,
 )
-from usagebill.core.aggregation.unique_count import Operation, operation_of
-from usagebill.core.aggregation.weighted_sum import Changes, weighed
-
-__all__ = [
-    "AGGREGATIONS",
-    "Accumulation",
-    "AdvanceUsage",
-    "AggregateResult",
-    "Aggregation",
-    "AggregationType",
-    "Changes",
-    "EventEffect",
-    "EventUnits",
-    "FieldUse",
-    "LedgerRow",
-    "Metric",
-    "Operation",
-    "Program",
-    "Prorated",
-    "Question",
-    "Running",
-    "RunningTotals",
-    "Window",
-    "active_before",
-    "advance_usage",
-    "billable_in_advance",
-    "counted_totals",
-    "counts",
-    "counts_history",
-    "current_usage",
-    "event_units",
-    "event_values",
-    "fold",
-    "fold_events",
-    "in_scope",
-    "lacks_property",
-    "lower_bound",
-    "operation_of",
-    "persisted_units",
-    "prorated",
-    "prorated_additions",
-    "prorated_by_day",
-    "round_units",
-    "running_totals",
-    "summed_totals",
-    "usage",
-    "usage_of",
-    "weighed",
-]
+from usagebill.core.aggregation.unique_count import (
+    Operation as Operation,
+    operation_of as operation_of,
+)
+from usagebill.core.aggregation.weighted_sum import (
+    Changes as Changes,
+    weighed as weighed,
+)

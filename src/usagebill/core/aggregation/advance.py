@@ -16,8 +16,6 @@ from usagebill.core.events import Event, numeric_value
 from usagebill.core.numbers import ONE, ZERO, add, ceil_to, divide, multiply, subtract
 from usagebill.core.usage import Usage
 
-__all__ = ["AdvanceUsage", "EventUnits", "LedgerRow", "advance_usage", "current_usage", "event_units"]
-
 _UNIT_DECIMALS = 5
 
 

@@ -19,8 +19,6 @@ from usagebill.core.events import Event, property_of
 from usagebill.core.numbers import ZERO, truncate_to
 from usagebill.core.usage import Usage
 
-__all__ = ["active_before", "prorated", "usage", "usage_of"]
-
 
 def prorated(metric: Metric, events: Iterable[Event], window: Window) -> Prorated | None:
     """The prorated quantity of a recurring sum or unique count; None for metrics that are not prorated."""

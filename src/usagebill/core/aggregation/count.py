@@ -9,8 +9,6 @@ from usagebill.core.aggregation.tally import AggregateResult, Aggregation
 from usagebill.core.events import Event
 from usagebill.core.numbers import ZERO, add
 
-__all__ = ["Count", "Counted"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:

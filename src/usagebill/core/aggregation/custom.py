@@ -12,8 +12,6 @@ from usagebill.core.aggregation.tally import AggregateResult, Aggregation
 from usagebill.core.events import Event
 from usagebill.core.numbers import ZERO
 
-__all__ = ["Custom", "Program", "Running", "unchanged"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:

@@ -10,8 +10,6 @@ from usagebill.core.aggregation.tally import AggregateResult, Aggregation
 from usagebill.core.events import Event, numeric_value
 from usagebill.core.numbers import ZERO, add
 
-__all__ = ["Last", "Latest"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Last:

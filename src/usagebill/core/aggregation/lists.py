@@ -9,8 +9,6 @@ from usagebill.core.aggregation.unique_count import operation_of
 from usagebill.core.events import Event, numeric_value, property_of
 from usagebill.core.numbers import ONE, ZERO, add, ceil_to
 
-__all__ = ["counted_totals", "largest_only", "last_only", "numbers", "one_each_operation", "ones", "summed_totals"]
-
 
 def ones(events: Sequence[Event], _: str | None) -> tuple[Decimal, ...]:
     """1 for each event."""

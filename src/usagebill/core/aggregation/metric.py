@@ -11,13 +11,6 @@ from typing import Protocol
 from usagebill.core.days import days_billed, local_date
 from usagebill.core.numbers import ceil_to, floor_to, round_to
 
-__all__ = [
-    "ROUNDINGS",
-    "Metric",
-    "Window",
-    "round_units",
-]
-
 _MOST_PLACES = 100  # no number has more digits to round
 
 # Rounding functions of metrics: (units, decimals) -> rounded units.

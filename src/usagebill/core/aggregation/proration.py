@@ -27,15 +27,6 @@ from usagebill.core.numbers import (
 )
 from usagebill.core.usage import ProrationStep
 
-__all__ = [
-    "Prorated",
-    "persisted_units",
-    "prorated_additions",
-    "prorated_by_day",
-    "prorated_sum",
-    "prorated_unique_count",
-]
-
 _UNIT_DECIMALS = 5
 _RATIO_DECIMALS = 20
 

@@ -36,8 +36,6 @@ from usagebill.core.aggregation.weighted_sum import WeightedSum
 from usagebill.core.events import Event, cut_to_seconds
 from usagebill.core.numbers import ZERO
 
-__all__ = ["AGGREGATIONS", "event_values", "fold", "running_totals"]
-
 
 def _run(aggregation: Aggregation[State], events: Iterable[Event]) -> AggregateResult:
     return aggregation.result(fold_events(aggregation, events))

@@ -10,8 +10,6 @@ from usagebill.core.aggregation.traits import COUNTED_FROM_FIRST, Accumulation, 
 from usagebill.core.aggregation.unique_count import operation_of
 from usagebill.core.events import Event, cut_to_seconds, numeric_value, property_of
 
-__all__ = ["billable_in_advance", "counts", "counts_history", "in_scope", "lacks_property", "lower_bound"]
-
 
 def counts_history(aggregation_type: str, *, recurring: bool) -> bool:
     """Whether all earlier events of the external subscription id count, including those of earlier subscriptions.

@@ -9,8 +9,6 @@ from usagebill.core.aggregation.tally import AggregateResult, Aggregation
 from usagebill.core.events import Event, numeric_value
 from usagebill.core.numbers import ZERO, add
 
-__all__ = ["Sum", "Summed"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summed:

@@ -12,8 +12,6 @@ from typing import Generic, TypeVar
 from usagebill.core.events import Event
 from usagebill.core.numbers import ZERO
 
-__all__ = ["AggregateResult", "Aggregation", "fold_events"]
-
 State = TypeVar("State")
 
 

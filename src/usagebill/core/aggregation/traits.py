@@ -12,17 +12,6 @@ from usagebill.core.aggregation.metric import Window
 from usagebill.core.aggregation.tally import AggregateResult
 from usagebill.core.events import Event
 
-__all__ = [
-    "COUNTED_FROM_FIRST",
-    "Accumulation",
-    "AggregationType",
-    "EventEffect",
-    "EventValues",
-    "FieldUse",
-    "Question",
-    "RunningTotals",
-]
-
 
 class FieldUse(Enum):
     """How an aggregation uses the metric's `field_name`."""

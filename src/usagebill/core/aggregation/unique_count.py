@@ -12,8 +12,6 @@ from usagebill.core.aggregation.tally import AggregateResult, Aggregation
 from usagebill.core.events import Event, property_of
 from usagebill.core.numbers import ZERO, add
 
-__all__ = ["Active", "Operation", "UniqueCount", "operation_of"]
-
 
 class Operation(StrEnum):
     """The effect of an event on its value (`properties.operation_type`)."""

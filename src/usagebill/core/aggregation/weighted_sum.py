@@ -11,8 +11,6 @@ from usagebill.core.aggregation.tally import AggregateResult, Aggregation
 from usagebill.core.events import Event, numeric_value
 from usagebill.core.numbers import CONTEXT, ZERO, add, ceil_to, divide, multiply, round_to, subtract
 
-__all__ = ["Changes", "Weighted", "WeightedSum", "quotient", "weighed"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _SECONDS_OF_A_DAY = 86400

@@ -13,8 +13,6 @@ from usagebill.core.documents.parties import Contact
 from usagebill.core.numbers import ZERO
 from usagebill.core.vat import is_vat_number
 
-__all__ = ["cii_text"]
-
 _PROFILE = "urn:cen.eu:en16931:2017"
 _STANDARD = "urn:un:unece:uncefact:data:standard"
 

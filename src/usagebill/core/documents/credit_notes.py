@@ -14,8 +14,6 @@ from usagebill.core.documents.sources import CreditNoteSource
 from usagebill.core.documents.words import Words, words_of
 from usagebill.core.invoices.life_cycle import InvoiceType
 
-__all__ = ["credit_note_content"]
-
 
 def credit_note_content(source: CreditNoteSource) -> Content:
     """The document of an issued credit note. Totals are the note's own: nothing is recomputed."""

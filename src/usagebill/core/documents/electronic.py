@@ -28,21 +28,6 @@ from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_to, subtra
 from usagebill.core.taxes import net_of_coupons, taxable
 from usagebill.core.vat import REVERSE_CHARGE, TAX_EXEMPT, is_vat_number
 
-__all__ = [
-    "COUNTRIES",
-    "CREDIT_NOTE",
-    "EXEMPTIONS",
-    "ElectronicDocument",
-    "ElectronicLine",
-    "Means",
-    "TaxGroup",
-    "credit_note_document",
-    "gaps",
-    "invoice_document",
-    "is_eligible",
-    "type_code_of",
-]
-
 COUNTRIES = ("FR", "DE")
 INVOICE, CREDIT_INVOICE, SELF_BILLED, CREDIT_NOTE = "380", "386", "389", "381"
 _STANDARD, _PREPAID, _CREDIT_NOTES = "1", "57", "97"

@@ -9,8 +9,6 @@ from xml.etree.ElementTree import Element, indent, tostring
 
 from usagebill.core.numbers import round_to
 
-__all__ = ["cleaned", "document_text", "element", "exact_text", "leaf", "number_text"]
-
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

@@ -8,15 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-__all__ = [
-    "ALL_KINDS",
-    "Document",
-    "DocumentKind",
-    "DocumentSubject",
-    "document_token",
-    "id_of_token",
-]
-
 
 class DocumentKind(StrEnum):
     """The file type of a document."""

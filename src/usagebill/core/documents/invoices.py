@@ -19,8 +19,6 @@ from usagebill.core.invoices.records import AppliedThreshold, Credit, CreditType
 from usagebill.core.numbers import ZERO, divide, multiply, round_cents
 from usagebill.core.vat import REVERSE_CHARGE, TAX_EXEMPT
 
-__all__ = ["invoice_content", "naming_of", "parties", "tax_notes", "tax_totals"]
-
 _TAX_INVOICE_COUNTRIES = frozenset({"AU", "AE", "NZ", "ID", "SG"})
 _TWO = 2
 

@@ -24,8 +24,6 @@ from usagebill.core.fees import CHARGE_TYPES, Fee, FeeType
 from usagebill.core.invoices.records import BilledPlan
 from usagebill.core.numbers import ONE, ZERO, divide, round_to
 
-__all__ = ["Naming", "fee_name", "fee_rows", "ordered", "shown_fees"]
-
 _Part = Mapping[str, object]
 _HUNDREDTHS = Decimal(100)
 

@@ -14,20 +14,6 @@ from decimal import Decimal
 from usagebill.core.currencies import exponent, major_from_cents
 from usagebill.core.numbers import ONE, ZERO, round_to
 
-__all__ = [
-    "FORMATS",
-    "REFERENCE",
-    "Format",
-    "credits_text",
-    "date_text",
-    "language_of",
-    "money_text",
-    "price_text",
-    "rate_text",
-    "units_text",
-    "written",
-]
-
 # The suffix of locales in the reference service's formats.
 REFERENCE = "@reference"
 

@@ -10,8 +10,6 @@ from usagebill.core.documents.content import Party
 from usagebill.core.documents.locales import REFERENCE
 from usagebill.core.documents.words import words_of
 
-__all__ = ["Contact", "customer_contact", "customer_facts", "entity_contact", "party"]
-
 # Countries that write the postal code after the town and state; elsewhere it comes first.
 _CITY_FIRST = "AU BR CA CN CO ID IN KR MX NZ PH SA TH TW US ZA"
 _CODE_LAST = frozenset({"GB", "IE"})

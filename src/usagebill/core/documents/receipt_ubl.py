@@ -13,8 +13,6 @@ from usagebill.core.documents.sources import InvoiceSource, ReceiptSource
 from usagebill.core.documents.ubl_parts import address, email_of, endpoint, scheme, whole
 from usagebill.core.vat import is_vat_number
 
-__all__ = ["receipt_ubl_text"]
-
 # The response code for "paid".
 _PAID = "PD"
 

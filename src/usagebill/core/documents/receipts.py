@@ -13,8 +13,6 @@ from usagebill.core.documents.sources import ReceiptSource
 from usagebill.core.documents.words import Words, words_of
 from usagebill.core.payments import Payment
 
-__all__ = ["receipt_content"]
-
 
 def receipt_content(source: ReceiptSource) -> Content:
     """The document of a receipt: the amount paid, the date, the amount still due, and what was paid for."""

@@ -14,8 +14,6 @@ from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Invoice
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payments import Payment
 
-__all__ = ["CreditNoteSource", "InvoiceSource", "ReceiptSource"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvoiceSource:

@@ -13,8 +13,6 @@ from decimal import Decimal
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.numbers import ZERO, add, divide, multiply, round_to, subtract, total
 
-__all__ = ["Kind", "Line", "Stated", "StatedGroup", "stated"]
-
 # A category (UNCL 5305) and a rate in percent, which group lines taxed alike.
 Kind = tuple[str, Decimal]
 

@@ -13,8 +13,6 @@ from usagebill.core.documents.ubl_parts import address, email_of, endpoint, sche
 from usagebill.core.numbers import ZERO
 from usagebill.core.vat import is_vat_number
 
-__all__ = ["ubl_text"]
-
 _PROFILE = "urn:cen.eu:en16931:2017"
 _GERMAN_PROFILE = f"{_PROFILE}#compliant#urn:xeinkauf.de:kosit:xrechnung_3.0"
 _PROCESS = "urn:fdc:peppol.eu:2017:poacc:billing:01:1.0"

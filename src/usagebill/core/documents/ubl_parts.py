@@ -7,8 +7,6 @@ from xml.etree.ElementTree import Element
 from usagebill.core.documents.elements import cleaned, document_text, element, leaf
 from usagebill.core.documents.parties import Contact
 
-__all__ = ["address", "email_of", "endpoint", "scheme", "whole"]
-
 _SCHEMAS = "urn:oasis:names:specification:ubl:schema:xsd"
 _VERSION = "2.1"
 

@@ -13,19 +13,6 @@ from usagebill.core.invoices.records import Credit, Invoice, InvoiceMetadata
 from usagebill.core.periods.schedule import overdue_at
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES, PaymentStatus
 
-__all__ = [
-    "finalized_before",
-    "metadata_problems",
-    "overdue_from",
-    "payment_refusal",
-    "taken_until_undone",
-    "update_refusal",
-    "void_refusal",
-    "voided",
-    "with_offset",
-    "with_payment_status",
-]
-
 _MOST_METADATA = 5
 _LONGEST_KEY = 20
 _LONGEST_VALUE = 140

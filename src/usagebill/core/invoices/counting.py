@@ -33,8 +33,6 @@ from usagebill.core.pricing.standard import StandardProperties
 from usagebill.core.pricing.volume import VolumeProperties, range_of
 from usagebill.core.usage import Usage
 
-__all__ = ["MOST_TERMS", "counting", "pricing", "summary"]
-
 # The most terms of a sum that are listed; the rest is added up.
 MOST_TERMS = 100
 _SHOWN_DECIMALS = 15

@@ -13,8 +13,6 @@ from usagebill.core.plans import Charge
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import Wallet
 
-__all__ = ["ExplainedEvent", "ExplainedFee", "ExplainedInvoice", "ExplainedPrepayment", "ExplainedUsage"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedEvent:

@@ -30,8 +30,6 @@ from usagebill.core.numbers import (
 from usagebill.core.progressive_billing import ProgressiveFee, credited_fees, fees_billed_before
 from usagebill.core.taxes import net_of_coupons, taxable
 
-__all__ = ["Discount", "Step", "TaxStep", "arithmetic", "discounts", "fee_taxes", "invoice_steps"]
-
 _HUNDRED = Decimal(100)
 
 

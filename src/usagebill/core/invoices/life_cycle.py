@@ -13,38 +13,6 @@ from enum import StrEnum
 from usagebill.core.errors import NotAllowed
 from usagebill.core.life_cycles import TransitionError, following
 
-__all__ = [
-    "AWAITING_PROVIDER_TAXES",
-    "BILLED",
-    "BILLED_AHEAD",
-    "BILLED_AND_KEPT",
-    "CLOSING_PERIODS",
-    "CONSUMING_TYPES",
-    "COUNTED_IN_LIFETIME_USAGE",
-    "CREDITABLE",
-    "IN_ARREARS",
-    "ISSUED",
-    "NOT_COLLECTABLE",
-    "NOT_TO_BE_PAID",
-    "NOT_YET_ISSUED",
-    "PAYABLE",
-    "REFUSALS",
-    "STANDING",
-    "SUBSCRIPTION_TYPES",
-    "TAXED_TYPES",
-    "TRANSITIONS",
-    "UNDONE",
-    "UNSEEN_BY_PROVIDERS",
-    "VISIBLE",
-    "WHOLE_REASONS",
-    "InArrears",
-    "InvoiceEvent",
-    "InvoiceStatus",
-    "InvoiceType",
-    "InvoicingReason",
-    "transition",
-]
-
 
 class InvoiceType(StrEnum):
     """The types of invoices."""

@@ -14,8 +14,6 @@ from usagebill.core.copies import replace
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 
-__all__ = ["customer_series", "entity_series", "series_of", "with_numbers"]
-
 
 def customer_series(entity_id: str, customer_id: str) -> str:
     """The name of the sequence that counts a billing entity's invoices for one customer."""

@@ -13,8 +13,6 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.subscriptions import Subscription
 
-__all__ = ["draft_number", "new_fee", "new_invoice"]
-
 
 def draft_number(entity: BillingEntity) -> str:
     """The number shown on an invoice that is not numbered yet."""

@@ -13,18 +13,6 @@ from enum import StrEnum
 
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
-__all__ = [
-    "FAILED_CHARGES",
-    "MOVES",
-    "Move",
-    "PaymentEvent",
-    "Telling",
-    "charge_event",
-    "move",
-    "notice_event",
-    "request_event",
-]
-
 
 class PaymentEvent(StrEnum):
     """Events of the payment of an invoice."""

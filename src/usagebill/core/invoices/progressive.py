@@ -10,14 +10,6 @@ from usagebill.core.invoices.life_cycle import UNDONE, InvoiceType
 from usagebill.core.invoices.records import AppliedThreshold, CreditType, Invoice
 from usagebill.core.plans import UsageThreshold
 
-__all__ = [
-    "applied_threshold",
-    "billed_ahead_by",
-    "billed_so_far",
-    "deducted_cents",
-    "is_invoiced_already",
-]
-
 
 def billed_so_far(last: Invoice | None) -> int:
     """The usage of the running period, in cents, for which its `last` progressive billing invoice was created."""

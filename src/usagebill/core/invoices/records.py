@@ -15,17 +15,6 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, Invoi
 from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.statuses import PaymentStatus, TaxStatus
 
-__all__ = [
-    "AppliedCustomSection",
-    "AppliedThreshold",
-    "BilledPlan",
-    "BillingPeriod",
-    "Credit",
-    "CreditType",
-    "Invoice",
-    "InvoiceMetadata",
-]
-
 
 class CreditType(StrEnum):
     """The source of a credit line; `INVOICE` is a progressive billing invoice."""

@@ -14,8 +14,6 @@ from usagebill.core.invoices.undoing import GivenNote
 from usagebill.core.numbers import ZERO, divide, multiply, round_to
 from usagebill.core.statuses import PaymentStatus
 
-__all__ = ["CarriedNote", "carried_note", "copied_line", "relinked"]
-
 _ITEM_DECIMALS = 5
 
 

@@ -35,19 +35,6 @@ from usagebill.core.statuses import PaymentStatus, TaxStatus
 from usagebill.core.taxes import Tax, invoice_taxes, summed_fee_taxes, taxed_fee
 from usagebill.core.wallet_transactions import WalletTransaction
 
-__all__ = [
-    "STEPS",
-    "STEPS_FROM_TAXES",
-    "STEPS_TO_TAXES",
-    "AvailableCoupon",
-    "InvoiceInProgress",
-    "ProgressiveBilled",
-    "SettlementInputs",
-    "settled",
-    "taxed",
-]
-
-
 T = TypeVar("T")
 
 

@@ -19,8 +19,6 @@ from usagebill.core.invoices.records import Credit, CreditType, Invoice
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.wallet_transactions import WalletTransaction
 
-__all__ = ["GivenNote", "Received", "Undoing", "cash_cents", "undoing", "used_cents", "whole"]
-
 T = TypeVar("T")
 
 

@@ -34,31 +34,6 @@ from usagebill.core.periods.calendar import (
     previous_period,
 )
 
-__all__ = [
-    "MIDNIGHT_MOVE",
-    "Boundaries",
-    "Cycle",
-    "Succession",
-    "Window",
-    "advance_window",
-    "after_last_billed",
-    "billed_through",
-    "billing_boundaries",
-    "current_billing_period",
-    "current_boundaries",
-    "day_before_next",
-    "downgrade_plan_date",
-    "ended_on_boundary_day",
-    "from_start",
-    "is_empty",
-    "is_same_end",
-    "is_same_period",
-    "max_zone_shift",
-    "opens_interval",
-    "reenters_billed_period",
-    "without_days_billed",
-]
-
 _DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
 # A change of time zone moves a midnight by at most 26 hours.

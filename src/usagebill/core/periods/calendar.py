@@ -15,19 +15,6 @@ from functools import lru_cache
 
 from usagebill.core.days import local_date
 
-__all__ = [
-    "LONG_INTERVALS",
-    "BillingTime",
-    "Interval",
-    "Period",
-    "add_months",
-    "day_end",
-    "day_start",
-    "next_period",
-    "period_containing",
-    "previous_period",
-]
-
 _DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
 _NEW_YEAR = date(2000, 1, 1)

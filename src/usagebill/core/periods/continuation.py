@@ -15,8 +15,6 @@ from usagebill.core.periods.boundaries import (
     without_days_billed,
 )
 
-__all__ = ["BilledWindow", "continued"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BilledWindow:

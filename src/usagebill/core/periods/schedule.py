@@ -14,28 +14,6 @@ from usagebill.core.days import local_date
 from usagebill.core.periods.boundaries import MIDNIGHT_MOVE, Cycle, max_zone_shift
 from usagebill.core.periods.calendar import day_start
 
-__all__ = [
-    "activation_at",
-    "billing_days",
-    "change_follow_up_at",
-    "draft_finalization_at",
-    "dunning_run_at",
-    "end_before_run",
-    "ending_at_instant",
-    "gate_expiry_at",
-    "is_billing_day",
-    "is_unbilled",
-    "latest_boundary",
-    "next_billing_run",
-    "next_close",
-    "next_termination_alert",
-    "overdue_at",
-    "run_is_past",
-    "termination_alerts",
-    "trial_end_before_run",
-    "trial_end_run",
-]
-
 _DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
 _HOUR = timedelta(hours=1)

@@ -15,29 +15,16 @@ from usagebill.core.pricing.custom import CUSTOM, CustomProperties
 from usagebill.core.pricing.dynamic import DYNAMIC, DynamicProperties
 from usagebill.core.pricing.graduated import GRADUATED, GraduatedProperties
 from usagebill.core.pricing.graduated_percentage import GRADUATED_PERCENTAGE, GraduatedPercentageProperties
-from usagebill.core.pricing.model import Model, Price
+from usagebill.core.pricing.model import (
+    Model as Model,
+    Price as Price,
+)
 from usagebill.core.pricing.package import PACKAGE, PackageProperties
 from usagebill.core.pricing.percentage import PERCENTAGE, PercentageProperties
 from usagebill.core.pricing.properties import grouping_errors, normalized_grouping
 from usagebill.core.pricing.standard import STANDARD, StandardProperties
 from usagebill.core.pricing.volume import VOLUME, VolumeProperties
 from usagebill.core.usage import Usage
-
-__all__ = [
-    "MODELS",
-    "PRICING_UNIT_SUBUNITS",
-    "Model",
-    "Price",
-    "Properties",
-    "PropertiesError",
-    "amount_details",
-    "displayed_properties",
-    "grouping_keys",
-    "normalized_properties",
-    "parse_properties",
-    "price",
-    "validate_properties",
-]
 
 Properties: TypeAlias = (
     StandardProperties

@@ -7,8 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, assert_never
 
 from usagebill.core.numbers import ZERO, decimal_text, subtract
-from usagebill.core.pricing import MODELS, amount_details
-from usagebill.core.pricing import price as model_price
+from usagebill.core.pricing import MODELS, amount_details, price as model_price
 from usagebill.core.pricing.custom import CustomProperties
 from usagebill.core.pricing.dynamic import DynamicProperties
 from usagebill.core.pricing.graduated import GraduatedProperties
@@ -21,8 +20,6 @@ from usagebill.core.usage import Usage
 
 if TYPE_CHECKING:
     from usagebill.core.pricing import Properties
-
-__all__ = ["AdvancePrice", "pay_in_advance_price"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

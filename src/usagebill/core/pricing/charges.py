@@ -14,8 +14,6 @@ from usagebill.core.pricing import MODELS, validate_properties
 from usagebill.core.pricing.model import Model
 from usagebill.core.pricing.properties import is_blank, number
 
-__all__ = ["REGROUPED", "ChargeTerms", "Errors", "charge_errors", "fixed_charge_errors", "pricing_unit_errors"]
-
 # The invoicing of a charge whose fees are paid one by one: the paid ones together, at the end of the period.
 REGROUPED = "invoice"
 

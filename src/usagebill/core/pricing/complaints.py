@@ -11,8 +11,6 @@ from usagebill.core.numbers import ONE, add, parse_decimal
 from usagebill.core.pricing.model import Model
 from usagebill.core.pricing.properties import amount, is_blank, is_whole, number
 
-__all__ = ["Complaint", "complaints"]
-
 _RATES = frozenset({"rate"})
 _AMOUNTS: Mapping[str, tuple[str, Range, str]] = {
     # key -> code, range, an example

@@ -10,8 +10,6 @@ from usagebill.core.numbers import ZERO, divide
 from usagebill.core.pricing.model import Model, Price, never
 from usagebill.core.usage import Usage
 
-__all__ = ["DYNAMIC", "DynamicProperties", "price"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicProperties:

@@ -9,8 +9,6 @@ from usagebill.core.currencies import cents_from_major, exponent
 from usagebill.core.numbers import ZERO, divide, round_to
 from usagebill.core.pricing import MODELS, Properties
 
-__all__ = ["InstantEstimate", "instant_estimate"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstantEstimate:

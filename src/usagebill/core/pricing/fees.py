@@ -16,16 +16,6 @@ from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_cents, rou
 from usagebill.core.pricing.model import NOTHING, Price
 from usagebill.core.usage import Usage
 
-__all__ = [
-    "FeeAmounts",
-    "PricingUnitAmounts",
-    "TrueUp",
-    "advance_fee_amounts",
-    "fee_amounts",
-    "true_up",
-    "true_up_fee_amounts",
-]
-
 _STORED_DECIMALS = 15
 _HUNDRED = Decimal(100)
 

@@ -10,8 +10,6 @@ from usagebill.core.pricing.fees import FeeAmounts, fee_amounts
 from usagebill.core.pricing.model import NOTHING
 from usagebill.core.usage import ProrationStep, Usage
 
-__all__ = ["fixed_charge_amounts", "fixed_charge_usage", "units_change_amounts", "unused_cents"]
-
 
 def fixed_charge_amounts(
     charge_model: str, properties: Properties, currency: str, *, units: Decimal, full_units: Decimal | None = None

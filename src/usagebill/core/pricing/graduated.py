@@ -20,8 +20,6 @@ from usagebill.core.pricing.ranges import (
 )
 from usagebill.core.usage import Usage
 
-__all__ = ["GRADUATED", "GraduatedProperties", "bound", "price"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraduatedProperties:

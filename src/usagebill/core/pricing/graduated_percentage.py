@@ -13,8 +13,6 @@ from usagebill.core.pricing.model import Model, Price, never
 from usagebill.core.pricing.ranges import Ranges, Share, default_range, range_errors, shares, sum_over_ranges
 from usagebill.core.usage import Usage
 
-__all__ = ["GRADUATED_PERCENTAGE", "GraduatedPercentageProperties", "difference_details", "price"]
-
 _PERCENT = Decimal("0.01")
 _HUNDRED = Decimal(100)
 

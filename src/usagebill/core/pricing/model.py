@@ -10,8 +10,6 @@ from typing import Generic, NamedTuple, TypeVar
 from usagebill.core.numbers import CONTEXT, ZERO
 from usagebill.core.usage import Usage
 
-__all__ = ["NOTHING", "Model", "Price", "never"]
-
 P = TypeVar("P")
 
 

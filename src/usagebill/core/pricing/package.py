@@ -12,8 +12,6 @@ from usagebill.core.pricing.model import Model, Price, never
 from usagebill.core.pricing.properties import amount, amount_or_zero, is_whole, whole
 from usagebill.core.usage import Usage
 
-__all__ = ["PACKAGE", "PackageProperties", "price"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageProperties:

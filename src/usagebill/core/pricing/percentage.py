@@ -16,18 +16,6 @@ from usagebill.core.pricing.model import Model, Price
 from usagebill.core.pricing.properties import amount, amount_or_zero, is_blank, is_whole, optional_amount, whole
 from usagebill.core.usage import Usage
 
-__all__ = [
-    "PERCENTAGE",
-    "PercentageProperties",
-    "Shares",
-    "bounded",
-    "difference_details",
-    "event_costs",
-    "free_events_of",
-    "price",
-    "split",
-]
-
 _PERCENT = Decimal("0.01")
 
 

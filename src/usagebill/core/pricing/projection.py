@@ -11,8 +11,6 @@ from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.model import Price
 from usagebill.core.usage import Usage
 
-__all__ = ["Projection", "project", "projected_units"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:

@@ -8,18 +8,6 @@ from decimal import Decimal
 from usagebill.core.limits import CHARGE_AMOUNT, Range
 from usagebill.core.numbers import ZERO, parse_decimal
 
-__all__ = [
-    "amount",
-    "amount_or_zero",
-    "grouping_errors",
-    "is_blank",
-    "is_whole",
-    "normalized_grouping",
-    "number",
-    "optional_amount",
-    "whole",
-]
-
 _MOST_PRESENTATION_KEYS = 2
 
 

@@ -16,8 +16,6 @@ from usagebill.core.pricing.model import Price
 from usagebill.core.pricing.ranges import Range, Ranges
 from usagebill.core.usage import ProrationStep
 
-__all__ = ["Slice", "flat_amount", "price", "slices"]
-
 
 def price(ranges: Ranges, units: Decimal, stretches: Iterable[ProrationStep]) -> Price:
     """The price of `stretches` in order of time; `units` are the prorated units that they add up to."""

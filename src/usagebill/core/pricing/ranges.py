@@ -11,12 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from usagebill.core.limits import CHARGE_AMOUNT, MOST_RANGES, RANGE_BOUND
-from usagebill.core.limits import Range as Limit
+from usagebill.core.limits import CHARGE_AMOUNT, MOST_RANGES, RANGE_BOUND, Range as Limit
 from usagebill.core.numbers import ONE, ZERO, add, multiply, multiply_add, subtract
 from usagebill.core.pricing.properties import amount, amount_or_zero, number
-
-__all__ = ["UNIT_AMOUNTS", "Range", "Ranges", "Share", "default_range", "range_errors", "shares", "sum_over_ranges"]
 
 # The amounts of a range that is priced by the unit, with their limits and codes.
 UNIT_AMOUNTS = (

@@ -11,8 +11,6 @@ from usagebill.core.pricing.model import Model, Price, never
 from usagebill.core.pricing.properties import amount, amount_or_zero
 from usagebill.core.usage import Usage
 
-__all__ = ["STANDARD", "StandardProperties", "price"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandardProperties:

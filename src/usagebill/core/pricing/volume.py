@@ -11,8 +11,6 @@ from usagebill.core.pricing.model import Model, Price, never
 from usagebill.core.pricing.ranges import UNIT_AMOUNTS, Range, Ranges, default_range, range_errors
 from usagebill.core.usage import Usage
 
-__all__ = ["VOLUME", "VolumeProperties", "price", "range_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeProperties:

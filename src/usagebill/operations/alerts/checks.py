@@ -22,8 +22,6 @@ from usagebill.rating.alert_values import Measurement, measure
 from usagebill.storage.conditions import desc, eq
 from usagebill.work import Work
 
-__all__ = ["check"]
-
 _INSTANT = timedelta(microseconds=1)
 _log = structlog.get_logger("usagebill.alerts")
 

@@ -45,25 +45,6 @@ from usagebill.storage.conditions import Condition, eq, ne
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "create",
-    "create_all",
-    "create_all_of_wallet",
-    "create_of_wallet",
-    "create_requested",
-    "create_requested_of_wallet",
-    "delete",
-    "delete_all",
-    "delete_all_of_wallet",
-    "delete_of_wallet",
-    "get",
-    "get_of_wallet",
-    "list_all",
-    "list_of_wallet",
-    "update",
-    "update_of_wallet",
-]
-
 
 def _subscription(reader: Reader, external_id: str, options: WhichSubscription) -> Subscription:
     return get_of_status(reader, external_id, options.subscription_status or options.status or None)

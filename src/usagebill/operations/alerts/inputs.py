@@ -6,8 +6,6 @@ from typing import Annotated
 
 from usagebill.inputs import ABSENT, Input, Maybe
 
-__all__ = ["AlertInput", "AlertThresholdInput", "AlertUpdate", "AlertsInput", "AlertsRequest"]
-
 
 @Input
 class AlertThresholdInput:

@@ -23,8 +23,6 @@ from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import asc, desc, eq, ne, related
 from usagebill.work import Reader, Work
 
-__all__ = ["check_void_amounts", "on_late_activation", "on_surplus", "on_termination", "on_void"]
-
 
 def on_termination(work: Work, contract: Contract, *, option: str = TerminationCredit.CREDIT) -> CreditNote | None:
     """Credit the unused days of the fee that an ended subscription paid in advance.

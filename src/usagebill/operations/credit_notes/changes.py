@@ -15,17 +15,6 @@ from usagebill.operations.credit_notes.creation import sent_metadata
 from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.work import Work
 
-__all__ = [
-    "CreditNoteUpdate",
-    "MetadataInput",
-    "delete_metadata",
-    "delete_metadata_key",
-    "merge_metadata",
-    "replace_metadata",
-    "update",
-    "void",
-]
-
 
 @Input
 class CreditNoteUpdate:

@@ -51,15 +51,6 @@ from usagebill.views.credit_notes import issued_credit_note
 from usagebill.views.customers import customer_summary
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "create",
-    "credited_invoice",
-    "make",
-    "sent_metadata",
-    "settle_invoice",
-    "tell",
-]
-
 
 @after_backlog(of_record(Invoice, "invoice_id"))
 def create(work: Work, request: CreditNoteInput) -> CreditNote:

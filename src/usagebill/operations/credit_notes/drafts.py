@@ -20,8 +20,6 @@ from usagebill.storage.conditions import asc, eq
 from usagebill.views.customers import customer_summary
 from usagebill.work import Reader, Work
 
-__all__ = ["delete_drafts", "follow", "issue_drafts"]
-
 
 def _drafts(reader: Reader, invoice: Invoice) -> list[CreditNote]:
     return reader.tx.find(

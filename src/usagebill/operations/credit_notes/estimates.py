@@ -12,8 +12,6 @@ from usagebill.operations.credit_notes.inputs import CreditNoteEstimateInput
 from usagebill.queries.credit_note_balance import balance_of
 from usagebill.work import Work
 
-__all__ = ["estimate"]
-
 
 def estimate(work: Work, request: CreditNoteEstimateInput) -> CreditNoteEstimate:
     """The estimate of a note over these items. Raises as `create` does for the invoice and the items."""

@@ -8,8 +8,6 @@ from typing import Annotated
 from usagebill.core import limits
 from usagebill.inputs import ABSENT, Input, Maybe
 
-__all__ = ["CreditNoteEstimateInput", "CreditNoteInput"]
-
 
 @Input
 class CreditNoteInput:

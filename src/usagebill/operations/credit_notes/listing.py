@@ -35,8 +35,6 @@ from usagebill.storage.conditions import (
 from usagebill.storage.ports import Page
 from usagebill.work import Reader
 
-__all__ = ["CreditNoteFilters", "list_all", "list_of_customer"]
-
 _TYPES = ("credit", "refund", "offset")
 
 

@@ -45,21 +45,6 @@ from usagebill.views.invoices import invoice_webhook_view
 from usagebill.views.payment_receipts import payment_receipt_view
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "by_token",
-    "credit_note_pdf",
-    "credit_note_xml",
-    "download_credit_note",
-    "download_credit_note_xml",
-    "download_invoice",
-    "download_invoice_xml",
-    "download_receipt",
-    "generate",
-    "invoice_pdf",
-    "invoice_xml",
-    "receipt_pdf",
-]
-
 _log = structlog.get_logger("usagebill.documents")
 
 S = TypeVar("S", Invoice, CreditNote, PaymentReceipt)

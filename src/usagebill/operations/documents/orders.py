@@ -12,8 +12,6 @@ from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.tasks import GenerateDocuments
 from usagebill.work import Work
 
-__all__ = ["Documented", "order", "order_on_issue", "subject_of"]
-
 Documented: TypeAlias = Invoice | CreditNote | PaymentReceipt
 _SUBJECTS: Mapping[type, DocumentSubject] = {
     Invoice: DocumentSubject.INVOICE,

@@ -26,8 +26,6 @@ from usagebill.views.customers import customer_summary
 from usagebill.views.invoices import billed_plan, subscription_name
 from usagebill.work import Reader
 
-__all__ = ["credit_note_source", "invoice_source", "receipt_source"]
-
 
 def invoice_source(reader: Reader, invoice: Invoice, note: CreditNote | None = None) -> InvoiceSource:
     """An issued invoice with the records that its documents show: its own copies, or those of its credit note."""

@@ -33,12 +33,13 @@ from usagebill.operations.documents.files import credit_note_pdf, invoice_pdf, r
 from usagebill.operations.documents.orders import Documented
 from usagebill.operations.documents.sources import credit_note_source, invoice_source, receipt_source
 from usagebill.operations.emails.orders import customer_addresses, entity_of_subject, sender_of
-from usagebill.operations.emails.overdue import Unsent, overdue_email
+from usagebill.operations.emails.overdue import (
+    Unsent as Unsent,
+    overdue_email,
+)
 from usagebill.queries.payments import paid_invoices, payment_of_receipt
 from usagebill.views.documents import document_url
 from usagebill.work import Reader, Work
-
-__all__ = ["Unsent", "note_reached", "prepare"]
 
 _NOTED_WITHIN = timedelta(minutes=1)
 

@@ -24,16 +24,6 @@ from usagebill.core.tasks import SendEmail
 from usagebill.operations.documents.orders import Documented, subject_of
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "customer_addresses",
-    "email_on_issue",
-    "email_request",
-    "entity_of_subject",
-    "is_switched_on",
-    "order_email",
-    "sender_of",
-]
-
 _SETTINGS = {
     DocumentSubject.INVOICE: INVOICE_FINALIZED,
     DocumentSubject.CREDIT_NOTE: CREDIT_NOTE_CREATED,

@@ -22,8 +22,6 @@ from usagebill.views.customers import customer_summary
 from usagebill.views.documents import document_url
 from usagebill.work import Work
 
-__all__ = ["Unsent", "overdue_email"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsent:

@@ -22,8 +22,6 @@ from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.payments import receipt_by_id
 from usagebill.work import Work
 
-__all__ = ["ResendInput", "resend_credit_note", "resend_invoice", "resend_receipt"]
-
 
 @Input
 class ResendInput:

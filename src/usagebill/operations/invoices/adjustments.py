@@ -21,15 +21,6 @@ from usagebill.rating.adjustments import of_draft
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "AdjustedFeeInput",
-    "check_units",
-    "line_in_period",
-    "line_of",
-    "prepare",
-    "removed",
-]
-
 
 @Input
 class AdjustedFeeInput:

@@ -19,8 +19,6 @@ from usagebill.rating.invoice import regrouped_bill
 from usagebill.storage.conditions import Condition, asc, at_most, eq, missing, within
 from usagebill.work import Reader, Work
 
-__all__ = ["regroup"]
-
 
 def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, renewing: bool) -> list[Invoice]:
     """Invoice the fees of `subscriptions` (of one customer) that were paid before `at` and are on no invoice.

@@ -27,8 +27,6 @@ from usagebill.rating.settlement import waits_for_vat_check, with_request
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Work
 
-__all__ = ["tax_waiting", "wait_again"]
-
 
 def wait_again(work: Work, invoice: Invoice) -> Invoice:
     """Put an invoice that failed for lack of taxes back to waiting, and request them again.

@@ -17,8 +17,6 @@ from usagebill.queries.wallets import transaction_of_invoice
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader, Work
 
-__all__ = ["carry_over", "move_purchase", "open_purchase"]
-
 
 def carry_over(work: Work, voided: Invoice, invoice: Invoice) -> Invoice:
     """Make the credit notes of a voided invoice anew on the invoice regenerated from it, over the lines that it keeps.

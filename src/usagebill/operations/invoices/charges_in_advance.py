@@ -29,8 +29,6 @@ from usagebill.rating.running_usage import BroughtForward, Kept
 from usagebill.storage.conditions import all_of, any_of, at_most, eq, within
 from usagebill.work import Reader, Work
 
-__all__ = ["bill_event", "process_events", "process_events_apart"]
-
 # An end comes on the local date of `ending_at`, which may begin that much earlier, in any time zone.
 _DAY = timedelta(days=1)
 

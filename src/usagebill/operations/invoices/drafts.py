@@ -19,8 +19,6 @@ from usagebill.storage.conditions import eq
 from usagebill.views.invoices import invoice_webhook_view
 from usagebill.work import Work
 
-__all__ = ["delete", "finalize", "refresh", "refresh_wanted"]
-
 
 @after_backlog(of_record(Invoice))
 def refresh(work: Work, invoice_id: str) -> Invoice:

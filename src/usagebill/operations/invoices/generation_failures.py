@@ -21,8 +21,6 @@ from usagebill.queries.customers import entity_of
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader, Work
 
-__all__ = ["clear", "note", "retry"]
-
 
 def note(work: Work, job: Job, task: Task, reason: str) -> None:
     """Show the failure of the job, with the reason, if the job makes or finishes an invoice."""

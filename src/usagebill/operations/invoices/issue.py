@@ -41,16 +41,6 @@ from usagebill.views.invoices import invoice_webhook_view, plan_as_billed
 from usagebill.views.subscriptions import contract_view
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "await_payment",
-    "copy_subscriptions",
-    "draft",
-    "issue",
-    "mark_overdue",
-    "search_text",
-    "tell_ready",
-]
-
 
 def draft(work: Work, invoice: Invoice, contracts: Iterable[Contract] = ()) -> Invoice:
     """Store the computed invoice as a draft for its grace period. `contracts` are those it bills, if known."""

@@ -28,8 +28,6 @@ from usagebill.queries.invoices import visible_invoice
 from usagebill.views.invoices import invoice_webhook_view
 from usagebill.work import Reader, Work
 
-__all__ = ["InvoiceUpdate", "InvoiceVoid", "MetadataItemInput", "lose_dispute", "retry", "update", "void"]
-
 
 @Input
 class MetadataItemInput:

@@ -34,8 +34,6 @@ from usagebill.rating.invoice import settled_bill
 from usagebill.storage.conditions import asc, desc, eq, ne
 from usagebill.work import Reader, Work
 
-__all__ = ["RegeneratedFeeInput", "RegenerationInput", "adjust_fee", "estimate_adjusted_fee", "regenerate", "reset_fee"]
-
 
 @after_backlog(of_record(Invoice))
 def adjust_fee(work: Work, invoice_id: str, request: AdjustedFeeInput) -> Fee:

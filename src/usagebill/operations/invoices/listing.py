@@ -44,8 +44,6 @@ from usagebill.storage.conditions import (
 from usagebill.storage.ports import Page
 from usagebill.work import Reader
 
-__all__ = ["InvoiceFilters", "list_all", "list_of_customer"]
-
 _SETTLEMENTS = ("payment", "credit_note")
 
 

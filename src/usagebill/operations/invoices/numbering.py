@@ -11,8 +11,6 @@ from usagebill.core.invoices.numbering import series_of, with_numbers
 from usagebill.core.invoices.records import Invoice
 from usagebill.work import Work
 
-__all__ = ["numbered"]
-
 
 def numbered(work: Work, invoice: Invoice, customer: Customer, entity: BillingEntity) -> Invoice:
     """The invoice with the next number of its customer or of its billing entity."""

@@ -45,8 +45,6 @@ from usagebill.rating.invoice import settled_bill
 from usagebill.storage.conditions import eq, missing, within
 from usagebill.work import Reader, Work
 
-__all__ = ["OneOffFeeInput", "OneOffInput", "SectionChoice", "create"]
-
 
 @Input
 class OneOffFeeInput:

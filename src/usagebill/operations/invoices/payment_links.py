@@ -21,8 +21,6 @@ from usagebill.queries.invoices import visible_invoice
 from usagebill.views.invoices import payment_failure_view
 from usagebill.work import Work
 
-__all__ = ["PaymentRetry", "page_of_invoice", "payment_url", "retry_payment"]
-
 
 @Input
 class PaymentRetry:

@@ -50,8 +50,6 @@ from usagebill.storage.conditions import asc, eq, ne
 from usagebill.views.tax_providers import customer_tax_error, fee_tax_error
 from usagebill.work import Reader, Work
 
-__all__ = ["conclude", "prepare", "previewed", "retry_limited"]
-
 Answer = ProviderTaxes | Reported | ProviderFailure
 
 # Common to all providers' rate limit errors; such invoices are retried.

@@ -17,8 +17,6 @@ from usagebill.operations.wallet_ledger import pay, want_refresh
 from usagebill.storage.conditions import eq
 from usagebill.work import Work
 
-__all__ = ["record"]
-
 
 def record(work: Work, bill: Bill) -> Invoice:
     """Store the bill, and take its invoice to its `step`. The invoice's number is taken last.

@@ -12,8 +12,6 @@ from usagebill.rating.settlement import fee_taxes
 from usagebill.views.fees import untaxed_fee_view
 from usagebill.work import Work
 
-__all__ = ["keep_standalone"]
-
 
 def keep_standalone(work: Work, fee: Fee) -> Fee:
     """Tax and store a fee that no invoice holds yet, and send its messages."""

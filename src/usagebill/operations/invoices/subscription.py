@@ -18,8 +18,6 @@ from usagebill.rating.invoice import Entry, added_units_bill, finalized_bill, re
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader, Work
 
-__all__ = ["bill", "bill_added_units", "compute", "finalize", "finalize_due", "foresee_bill"]
-
 
 def bill(
     work: Work,

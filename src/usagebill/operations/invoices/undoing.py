@@ -17,8 +17,6 @@ from usagebill.queries.credit_notes import given_notes
 from usagebill.queries.wallets import transactions_paying, wallet_of
 from usagebill.work import Reader, Work
 
-__all__ = ["release", "undo"]
-
 
 def undo(work: Work, voided: Invoice, *, given: Parts | None) -> Invoice:
     """Give back what a voided invoice has received, as `core.invoices.undoing` decides; `given` are the parts that the

@@ -20,14 +20,6 @@ from usagebill.queries.plans import metric_of, overrides_of
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "cascade_added_charge",
-    "cascade_amount",
-    "cascade_changed_charge",
-    "cascade_fixed_charges",
-    "cascade_removed_charge",
-]
-
 
 def cascade_amount(work: Work, plan: Plan, old_amount: int, changed: Callable[[Plan, int], None]) -> None:
     """Set the new amount on overrides that still have the old one, and call `changed` with each."""

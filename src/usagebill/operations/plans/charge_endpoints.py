@@ -35,26 +35,6 @@ from usagebill.storage.conditions import asc, desc, eq
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "create_charge",
-    "create_filter",
-    "create_fixed_charge",
-    "delete_charge",
-    "delete_filter",
-    "delete_fixed_charge",
-    "get_charge",
-    "get_filter",
-    "get_fixed_charge",
-    "list_charges",
-    "list_filters",
-    "list_fixed_charges",
-    "page_of_filters",
-    "pick_filter",
-    "update_charge",
-    "update_filter",
-    "update_fixed_charge",
-]
-
 
 def _wanted(options: ChargeOptions | FilterOptions | FixedChargeOptions) -> bool:
     if isinstance(options, ChargeOptions):

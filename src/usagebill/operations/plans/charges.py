@@ -21,8 +21,6 @@ from usagebill.operations.plans.records import code_errors, refuse
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader, Work
 
-__all__ = ["changed_charge", "new_charge", "overridden_charge"]
-
 
 def _properties(charge_model: str, properties: Mapping[str, object] | None) -> Mapping[str, object]:
     return normalized_properties(charge_model, properties) if charge_model in MODELS else {}

@@ -39,19 +39,6 @@ from usagebill.storage.ports import Page
 from usagebill.views.plans import plan_summary
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "add_charges",
-    "add_fixed_charges",
-    "add_on_of_item",
-    "create",
-    "list_all",
-    "metric_of_item",
-    "refuse_taken_code",
-    "sent_commitment",
-    "sent_metadata",
-    "sent_thresholds",
-]
-
 
 def list_all(reader: Reader, paging: Paging) -> Page[Plan]:
     """Catalog plans (no overrides), newest first, including those being deleted."""

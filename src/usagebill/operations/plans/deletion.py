@@ -12,8 +12,6 @@ from usagebill.queries.plans import overrides_of, plan_by_code
 from usagebill.views.plans import deleted_plan
 from usagebill.work import Work
 
-__all__ = ["delete"]
-
 
 @after_backlog(of_plan)
 def delete(work: Work, code: str) -> Plan:

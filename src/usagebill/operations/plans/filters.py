@@ -18,16 +18,6 @@ from usagebill.operations.plans.inputs import ChargeFilterInput
 from usagebill.operations.plans.records import refuse
 from usagebill.work import Reader
 
-__all__ = [
-    "changed_filter",
-    "check_filters",
-    "check_number_of_filters",
-    "merged_filters",
-    "new_filter",
-    "sent_values",
-    "with_links",
-]
-
 
 def sent_values(request: ChargeFilterInput) -> dict[str, tuple[str, ...]]:
     """The sent values of a filter as stored: lists of texts by key. Raises `Invalid` if there are none."""

@@ -19,8 +19,6 @@ from usagebill.operations.plans.inputs import FixedChargeInput
 from usagebill.operations.plans.records import code_errors, refuse
 from usagebill.work import Reader, Work
 
-__all__ = ["changed_fixed_charge", "check_units", "new_fixed_charge", "overridden_fixed_charge", "units_sent"]
-
 
 def units_sent(value: object) -> Decimal | None:
     """The sent number of units, a number or text; None for anything else."""

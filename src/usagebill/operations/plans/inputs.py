@@ -9,22 +9,6 @@ from typing import Annotated
 from usagebill.core import limits
 from usagebill.inputs import ABSENT, Input, Maybe
 
-__all__ = [
-    "AppliedPricingUnitInput",
-    "Cascade",
-    "ChargeFilterInput",
-    "ChargeInput",
-    "ChargeOptions",
-    "FilterOptions",
-    "FixedChargeInput",
-    "FixedChargeOptions",
-    "MetadataInput",
-    "MinimumCommitmentInput",
-    "PlanInput",
-    "PlanOverridesInput",
-    "UsageThresholdInput",
-]
-
 
 @Input
 class AppliedPricingUnitInput:

@@ -15,8 +15,6 @@ from usagebill.queries.plans import plan_by_code
 from usagebill.views.plans import plan_summary
 from usagebill.work import Work
 
-__all__ = ["delete_metadata", "delete_metadata_key", "merge_metadata", "replace_metadata"]
-
 
 def _stored(work: Work, plan: Plan, metadata: Metadata | None) -> Metadata | None:
     changed = replace(plan, metadata=metadata, updated_at=work.now)

@@ -27,8 +27,6 @@ from usagebill.operations.plans.units import units_of_subscription_changed
 from usagebill.queries.plans import metric_of, plan_definition
 from usagebill.work import Reader, Work
 
-__all__ = ["Overridden", "apply_overrides", "is_units_only", "override"]
-
 Sent = TypeVar("Sent", ChargeInput, FixedChargeInput)
 
 _ALWAYS_THERE = ("name", "amount_cents", "amount_currency")

@@ -14,8 +14,6 @@ from usagebill.queries.plans import ChargeKind, forget_definition
 from usagebill.storage.conditions import eq, missing, ne
 from usagebill.work import Reader, Work
 
-__all__ = ["changed_plans", "code_errors", "reconsider_changes", "refuse", "remove"]
-
 
 def code_errors(reader: Reader, charge: Charge | FixedCharge) -> dict[str, tuple[str, ...]]:
     """Errors in the code of a charge, as field -> codes. Charges of overrides share their parents' codes."""

@@ -12,8 +12,6 @@ from usagebill.queries.customers import customer_of, zone_of
 from usagebill.storage.conditions import asc, eq, within
 from usagebill.work import Work
 
-__all__ = ["units_changed", "units_of_subscription_changed"]
-
 
 def units_of_subscription_changed(
     work: Work, plan: Plan, subscription: Subscription, fixed_charges: Iterable[FixedCharge], *, immediately: bool

@@ -43,8 +43,6 @@ from usagebill.storage.conditions import all_of, any_of, eq, negate, not_empty, 
 from usagebill.views.plans import plan_summary
 from usagebill.work import Reader, Work
 
-__all__ = ["apply_fixed_charge_changes", "update"]
-
 # The fields that can still change once a subscription has been on the plan, and those that cannot.
 _ALWAYS_EDITABLE = ("name", "invoice_display_name", "description", "amount_cents")
 _EDITABLE = (*_ALWAYS_EDITABLE, "code", "interval", "pay_in_advance", "amount_currency", "trial_period")

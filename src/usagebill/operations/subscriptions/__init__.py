@@ -1,37 +1,28 @@
 """Subscriptions: created, changed, ended and billed over time."""
 
-from usagebill.operations.subscriptions.creation import create
+from usagebill.operations.subscriptions.creation import create as create
 from usagebill.operations.subscriptions.inputs import (
-    AuthorizationInput,
-    AuthorizationOptions,
-    StatusOptions,
-    SubscriptionFilters,
-    SubscriptionInput,
-    SubscriptionTermination,
-    SubscriptionUpdate,
+    AuthorizationInput as AuthorizationInput,
+    AuthorizationOptions as AuthorizationOptions,
+    StatusOptions as StatusOptions,
+    SubscriptionFilters as SubscriptionFilters,
+    SubscriptionInput as SubscriptionInput,
+    SubscriptionTermination as SubscriptionTermination,
+    SubscriptionUpdate as SubscriptionUpdate,
 )
-from usagebill.operations.subscriptions.reading import get, get_of_status, list_all, list_of_customer
-from usagebill.operations.subscriptions.schedule import reschedule_customer
-from usagebill.operations.subscriptions.termination import cancel_pending, delete, terminate
-from usagebill.operations.subscriptions.update import find_to_change, update
-
-__all__ = [
-    "AuthorizationInput",
-    "AuthorizationOptions",
-    "StatusOptions",
-    "SubscriptionFilters",
-    "SubscriptionInput",
-    "SubscriptionTermination",
-    "SubscriptionUpdate",
-    "cancel_pending",
-    "create",
-    "delete",
-    "find_to_change",
-    "get",
-    "get_of_status",
-    "list_all",
-    "list_of_customer",
-    "reschedule_customer",
-    "terminate",
-    "update",
-]
+from usagebill.operations.subscriptions.reading import (
+    get as get,
+    get_of_status as get_of_status,
+    list_all as list_all,
+    list_of_customer as list_of_customer,
+)
+from usagebill.operations.subscriptions.schedule import reschedule_customer as reschedule_customer
+from usagebill.operations.subscriptions.termination import (
+    cancel_pending as cancel_pending,
+    delete as delete,
+    terminate as terminate,
+)
+from usagebill.operations.subscriptions.update import (
+    find_to_change as find_to_change,
+    update as update,
+)

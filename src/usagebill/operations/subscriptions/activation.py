@@ -8,8 +8,12 @@ from functools import partial
 from usagebill.core.contracts import Contract
 from usagebill.core.days import local_date
 from usagebill.core.invoice_triggers import Trigger
-from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, InvoicingReason
-from usagebill.core.invoices.life_cycle import transition as invoice_transition
+from usagebill.core.invoices.life_cycle import (
+    InvoiceEvent,
+    InvoiceStatus,
+    InvoicingReason,
+    transition as invoice_transition,
+)
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.payment_tasks import ExpireActivation, SettleActivation
 from usagebill.core.periods import day_start
@@ -35,8 +39,6 @@ from usagebill.rating.top_ups import paid_today
 from usagebill.storage.conditions import Condition, asc, eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
 from usagebill.work import Reader, Work
-
-__all__ = ["cancel_waiting", "expire_activation", "settle_activation"]
 
 
 def settle_activation(work: Work, task: SettleActivation) -> None:

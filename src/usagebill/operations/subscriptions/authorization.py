@@ -30,8 +30,6 @@ from usagebill.queries.customers import customer_of
 from usagebill.queries.payment_providers import default_method, method_chosen, payer_of, payment_connection_of
 from usagebill.work import Reader, Work
 
-__all__ = ["authorize", "check_authorization"]
-
 
 class Amount(NamedTuple):
     """An amount to authorize: cents of a currency."""

@@ -34,16 +34,6 @@ from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "apply_downgrade",
-    "bill_closed_period",
-    "cancel_downgrade",
-    "change_plan",
-    "end_for",
-    "gives_way",
-    "upgrade_to",
-]
-
 
 def change_plan(
     work: Work, current: Subscription, chosen: Overridden, request: SubscriptionInput, entity: BillingEntity | None

@@ -37,8 +37,6 @@ from usagebill.queries.customers import zone_of
 from usagebill.storage.conditions import eq, missing, ne, within
 from usagebill.work import Reader, Work
 
-__all__ = ["create"]
-
 _NOT_AUTHORIZED = AuthorizationOptions()
 
 

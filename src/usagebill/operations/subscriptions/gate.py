@@ -21,8 +21,6 @@ from usagebill.rating.settlement import waits_for_vat_check
 from usagebill.views.subscriptions import subscription_webhook_view
 from usagebill.work import Reader, Work
 
-__all__ = ["activate_due", "begin", "gated"]
-
 
 def begin(work: Work, pending: Subscription, started_at: datetime) -> Subscription:
     """Start a subscription today and bill its fees in advance, or have it wait for their payment."""

@@ -11,17 +11,6 @@ from usagebill.core.instants import parse_instant
 from usagebill.inputs import ABSENT, Input, Maybe
 from usagebill.operations.plans import PlanOverridesInput, UsageThresholdInput
 
-__all__ = [
-    "AuthorizationInput",
-    "AuthorizationOptions",
-    "StatusOptions",
-    "SubscriptionFilters",
-    "SubscriptionInput",
-    "SubscriptionTermination",
-    "SubscriptionUpdate",
-    "instant_of",
-]
-
 
 @Input
 class CustomSectionChoice:

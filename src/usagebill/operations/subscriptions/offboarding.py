@@ -16,8 +16,6 @@ from usagebill.operations.wallets.termination import end_wallets
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Work
 
-__all__ = ["end_customer"]
-
 # Drafts are finalized a little later, so that the last invoices are among them.
 _DRAFTS_WAIT = timedelta(minutes=5)
 

@@ -25,8 +25,6 @@ from usagebill.rating.invoice import Entry
 from usagebill.storage.event_queries import EventQuery
 from usagebill.work import Reader, Work
 
-__all__ = ["bill_past"]
-
 
 def bill_past(work: Work, contract: Contract) -> Contract:
     """Bill what a subscription that has just been started in the past owes until now, as its `bill_from` says.

@@ -22,8 +22,6 @@ from usagebill.storage.conditions import Condition, asc, eq, has, present, withi
 from usagebill.views.subscriptions import EntitledSubscription, entitled_subscription
 from usagebill.work import Reader, Work
 
-__all__ = ["amount_changed", "amount_changed_apart", "bill_units", "end_subscriptions", "leave_plan", "upgrade_now"]
-
 _IN_ORDER = (asc("created_at"), asc("id"))
 _ALIVE = within("status", UNENDED)
 

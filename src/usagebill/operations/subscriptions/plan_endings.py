@@ -13,8 +13,6 @@ from usagebill.queries.plans import overrides_of
 from usagebill.storage.conditions import eq
 from usagebill.work import Work
 
-__all__ = ["end_plan"]
-
 
 def end_plan(work: Work, task: EndPlan) -> None:
     """Job: delete a plan, its overrides and their entitlements; their subscriptions end in jobs of their own.

@@ -25,8 +25,6 @@ from usagebill.storage.conditions import (
 from usagebill.storage.ports import Page
 from usagebill.work import Reader
 
-__all__ = ["find_by_external_id", "get", "get_of_status", "list_all", "list_of_customer"]
-
 _STATUSES = frozenset(SubscriptionStatus)
 
 

@@ -24,17 +24,6 @@ from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import eq, within
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "awaits_run",
-    "forget",
-    "is_due",
-    "next_run",
-    "reschedule_customer",
-    "schedule",
-    "schedule_alert",
-    "schedule_billing",
-]
-
 _INSTANT = timedelta(microseconds=1)
 _A_DAY = timedelta(days=1)
 

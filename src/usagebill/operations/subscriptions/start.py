@@ -24,8 +24,6 @@ from usagebill.storage.conditions import eq, present
 from usagebill.views.subscriptions import entitled_subscription
 from usagebill.work import Reader, Work
 
-__all__ = ["bill_start", "ends_invoiced", "in_trial", "note_units", "owed_at_start", "start"]
-
 
 def start(
     work: Work, subscription: Subscription, started_at: datetime, *, billed_from: datetime | None = None

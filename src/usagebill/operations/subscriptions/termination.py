@@ -33,8 +33,6 @@ from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
 from usagebill.work import Work
 
-__all__ = ["announce_due", "cancel_pending", "delete", "end_due", "terminate", "termination_options"]
-
 
 @after_backlog(of_subscriptions, needed=True)
 def delete(work: Work, external_id: str, options: SubscriptionTermination) -> Subscription:

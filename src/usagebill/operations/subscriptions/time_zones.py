@@ -11,8 +11,6 @@ from usagebill.operations.wallets.rules import watch_customer
 from usagebill.storage.conditions import eq, has, missing, within
 from usagebill.work import Work
 
-__all__ = ["reschedule", "reschedule_entity"]
-
 
 def reschedule(work: Work, task: RescheduleCustomer) -> None:
     """Job: reschedule a customer after a change of its time zone."""

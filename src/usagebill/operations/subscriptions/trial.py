@@ -22,8 +22,6 @@ from usagebill.storage.conditions import eq, ne, related
 from usagebill.views.subscriptions import subscription_webhook_view
 from usagebill.work import Reader, Work
 
-__all__ = ["bill_trial_end", "end_trial", "pass_trial"]
-
 
 def end_trial(work: Work, task: EndTrial) -> None:
     """Job: at the end of a trial, bill the rest of the period in advance, unless a run or the start has done so."""

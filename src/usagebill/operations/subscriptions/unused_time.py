@@ -10,8 +10,6 @@ from usagebill.core.subscriptions import TerminationCredit
 from usagebill.operations import credit_notes
 from usagebill.work import Work
 
-__all__ = ["credit_unused_time"]
-
 
 def credit_unused_time(work: Work, ended: Contract, *, option: str, by_request: bool = False) -> None:
     """Issue the credit note for the remaining days of the ended subscription's fee, as `option` says.

@@ -36,8 +36,6 @@ from usagebill.views.plans import plan_summary
 from usagebill.views.subscriptions import entitled_subscription
 from usagebill.work import Reader, Work
 
-__all__ = ["find_to_change", "update"]
-
 
 @after_backlog(of_subscriptions, needed=True)
 def update(work: Work, external_id: str, request: SubscriptionUpdate, options: StatusOptions) -> Subscription:

@@ -19,8 +19,6 @@ from usagebill.queries.customers import find_customer
 from usagebill.queries.payment_providers import method_chosen, names_method, payment_connection_of
 from usagebill.work import Reader
 
-__all__ = ["choices_of", "purchase_order_number_of", "request_errors"]
-
 _LONGEST_PURCHASE_ORDER_NUMBER = 255
 
 

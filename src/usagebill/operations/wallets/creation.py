@@ -49,8 +49,6 @@ from usagebill.queries.payment_providers import names_method
 from usagebill.storage.conditions import eq, missing, within
 from usagebill.work import Reader, Work
 
-__all__ = ["create", "create_of_customer", "entity_by_code", "is_code_taken", "metric_ids_of_codes"]
-
 
 @after_backlog(of_customer_in)
 def create(work: Work, request: WalletInput) -> Wallet:

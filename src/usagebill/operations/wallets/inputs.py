@@ -12,18 +12,6 @@ from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.invoice_custom_sections import ids_of_codes
 from usagebill.work import Reader
 
-__all__ = [
-    "AppliesToInput",
-    "CustomSectionChoice",
-    "MetadataInput",
-    "RuleInput",
-    "WalletFilters",
-    "WalletInput",
-    "WalletOptions",
-    "WalletUpdate",
-    "selection_of",
-]
-
 
 @Input
 class CustomSectionChoice:

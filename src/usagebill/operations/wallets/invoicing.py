@@ -17,8 +17,6 @@ from usagebill.queries.wallets import transaction_of_invoice, wallet_of, wallet_
 from usagebill.rating.top_ups import paid_today, top_up_bill
 from usagebill.work import Work
 
-__all__ = ["invoice_top_up", "settle_top_up"]
-
 _ISSUED = "invoice.paid_credit_added"
 _UPDATED = "wallet_transaction.updated"
 

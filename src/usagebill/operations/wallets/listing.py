@@ -16,8 +16,6 @@ from usagebill.storage.conditions import Condition, all_of, any_of, asc, desc, e
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
-__all__ = ["get", "get_of_customer", "list_all", "list_of_customer", "show", "show_of_customer"]
-
 
 def get(work: Work, wallet_id: str) -> Wallet:
     """The wallet with this id, active or terminated. Raises `NotFound`."""

@@ -15,18 +15,6 @@ from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.wallets import wallet_by_code, wallet_by_id
 from usagebill.work import Work
 
-__all__ = [
-    "checked_metadata",
-    "delete_metadata",
-    "delete_metadata_key",
-    "delete_metadata_key_of_customer",
-    "delete_metadata_of_customer",
-    "merge_metadata",
-    "merge_metadata_of_customer",
-    "replace_metadata",
-    "replace_metadata_of_customer",
-]
-
 
 def checked_metadata(metadata: object) -> Metadata:
     """The sent metadata as stored. Raises `Invalid` for too much of it, or wrong types."""

@@ -42,15 +42,6 @@ from usagebill.queries.wallets import pending_transactions, running_rule, wallet
 from usagebill.storage.conditions import desc, eq, present
 from usagebill.work import Reader, Work
 
-__all__ = [
-    "check_threshold",
-    "end_rules",
-    "keep_rules",
-    "sent_rules",
-    "top_up_at_interval",
-    "watch_customer",
-]
-
 # The delay of a threshold rule's top-up, so that several changes at one moment make one top-up.
 _THRESHOLD_DELAY = timedelta(seconds=2)
 

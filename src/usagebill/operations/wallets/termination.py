@@ -11,8 +11,6 @@ from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.wallets import active_wallets, wallet_by_code, wallet_by_id
 from usagebill.work import Work
 
-__all__ = ["end_wallet", "end_wallets", "expire", "terminate", "terminate_of_customer", "watch_expiration"]
-
 
 @after_backlog(of_record(Wallet))
 def terminate(work: Work, wallet_id: str) -> Wallet:

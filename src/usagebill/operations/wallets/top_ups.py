@@ -20,14 +20,6 @@ from usagebill.work import Work
 
 _log = structlog.get_logger("usagebill.wallets")
 
-__all__ = [
-    "perform_top_up",
-    "queue_top_up",
-    "top_up",
-    "top_up_if_possible",
-    "withdraw_top_up",
-]
-
 
 def top_up(work: Work, wallet: Wallet, order: TopUp) -> list[WalletTransaction]:
     """Add credits to an active wallet: granted ones at once, purchased ones after payment; no transaction for zero.

@@ -28,8 +28,6 @@ from usagebill.queries.payment_providers import names_method
 from usagebill.queries.wallets import running_rule, wallet_by_code, wallet_by_id
 from usagebill.work import Work
 
-__all__ = ["update", "update_of_customer"]
-
 
 @after_backlog(of_record(Wallet))
 def update(work: Work, wallet_id: str, request: WalletUpdate) -> Wallet:

@@ -1,5 +1,3 @@
 """Stripe: customers, cards and bank transfers, payment intents, checkout sessions, refunds and signed events."""
 
-from usagebill.payment_providers.stripe.provider import StripeProvider
-
-__all__ = ["StripeProvider"]
+from usagebill.payment_providers.stripe.provider import StripeProvider as StripeProvider

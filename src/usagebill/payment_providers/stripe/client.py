@@ -12,8 +12,6 @@ from usagebill.json_text import Json, JsonObject, encode_json, parse_json
 from usagebill.payment_providers.fields import items, required_text, text, value
 from usagebill.payment_providers.http import ProviderHttp, Said, failed
 
-__all__ = ["VERSION", "StripeClient", "segment"]
-
 VERSION = "2025-04-30.basil"
 _HOST = "https://api.stripe.com"
 _PAGE = 100

@@ -30,8 +30,6 @@ from usagebill.payment_providers.fields import required_int, required_text, text
 from usagebill.payment_providers.stripe.client import StripeClient, segment
 from usagebill.payment_providers.stripe.shapes import default_method, details, refund_status
 
-__all__ = ["EVENTS", "meaning", "signed_event"]
-
 EVENTS = (
     "payment_intent.succeeded",
     "payment_intent.payment_failed",

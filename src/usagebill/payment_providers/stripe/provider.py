@@ -45,8 +45,6 @@ from usagebill.payment_providers.stripe import shapes
 from usagebill.payment_providers.stripe.client import VERSION, StripeClient, segment
 from usagebill.payment_providers.stripe.events import EVENTS, meaning, signed_event
 
-__all__ = ["StripeProvider"]
-
 # Sessions last at most 24 hours after their creation by Stripe's clock, which may be behind ours.
 _LONGEST_SESSION = timedelta(hours=23, minutes=59)
 _NEEDS_SETUP = frozenset(("card", "sepa_debit", "us_bank_account", "bacs_debit", "link", "boleto"))

@@ -19,20 +19,6 @@ from usagebill.json_text import Json, JsonObject
 from usagebill.payment_providers.fields import required_int, required_text, text, value
 from usagebill.payment_providers.http import failed
 
-__all__ = [
-    "BANK_TRANSFER",
-    "charged",
-    "consent",
-    "customer",
-    "default_method",
-    "details",
-    "lines",
-    "listed",
-    "page",
-    "refund_status",
-    "transfer",
-]
-
 BANK_TRANSFER = "customer_balance"
 _TRANSFER_TYPES = {
     "usd": "us_bank_transfer",

@@ -32,8 +32,6 @@ from usagebill.storage.conditions import Condition, eq, missing, ne, related
 from usagebill.storage.sums import GroupKey
 from usagebill.work import Reader
 
-__all__ = ["gross_revenue", "invoice_collection", "invoiced_usage", "mrr", "overdue_balance"]
-
 _INVOICE = ((Invoice, "invoice_id"),)
 _SUBSCRIPTION = ((Subscription, "subscription_id"),)
 _PLAN = (*_SUBSCRIPTION, (Plan, "plan_id"))

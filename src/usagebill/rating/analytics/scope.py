@@ -17,8 +17,6 @@ from usagebill.inputs import ABSENT, Input, Maybe, value_or
 from usagebill.storage.conditions import Condition, eq, missing, within
 from usagebill.work import Reader
 
-__all__ = ["AnalyticsFilters", "Scope", "scope_of", "stands"]
-
 
 @Input
 class AnalyticsFilters:

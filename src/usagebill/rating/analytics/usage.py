@@ -53,8 +53,6 @@ from usagebill.storage.event_queries import COUNTED, EventQuery, EventRange
 from usagebill.storage.sums import GroupKey
 from usagebill.work import Reader
 
-__all__ = ["UsageFilters", "usage"]
-
 _DAY = timedelta(days=1)
 _INSTANT = timedelta(microseconds=1)
 # The most days, weeks or months in one answer.

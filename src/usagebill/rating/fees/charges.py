@@ -21,8 +21,6 @@ from usagebill.rating.usage import announce_counts, charge_results
 from usagebill.storage.event_queries import Arrival
 from usagebill.work import Reader
 
-__all__ = ["UsageToBill", "charge_fee", "rated_usage"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageToBill:

@@ -27,8 +27,6 @@ from usagebill.rating.fees.subscription import subscription_item
 from usagebill.storage.conditions import at_most, desc, eq, has, ne, related, within
 from usagebill.work import Reader
 
-__all__ = ["commitment_fee"]
-
 
 def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee]) -> Fee | None:
     """The fee for the shortfall of `fees` (of this billing period) and earlier invoices; None if there is none."""

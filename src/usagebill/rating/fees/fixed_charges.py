@@ -36,8 +36,6 @@ from usagebill.queries.billing_periods import BillingContext
 from usagebill.storage.conditions import asc, at_most, eq, ne, related, within
 from usagebill.work import Reader
 
-__all__ = ["added_units_fee", "fixed_charge_details", "fixed_charge_fees", "fixed_charge_item"]
-
 
 def fixed_charge_fees(reader: Reader, context: BillingContext) -> list[Fee]:
     """The fees of the fixed charges that this billing period bills; empty ones are left out."""

@@ -23,8 +23,6 @@ from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.events import EventPrice
 from usagebill.work import Reader
 
-__all__ = ["EventBilling", "advance_fee", "event_billing", "first_instant"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventBilling:

@@ -24,8 +24,6 @@ from usagebill.rating.usage import charge_results
 from usagebill.storage.conditions import eq, missing
 from usagebill.work import Reader
 
-__all__ = ["renewal_fees", "renewals_of", "standalone_renewals"]
-
 
 def renewal_fees(reader: Reader, context: BillingContext) -> list[Fee]:
     """The renewals on a billing period's invoice, charge by charge; empty ones are left out."""

@@ -22,8 +22,6 @@ from usagebill.queries.billing_periods import BillingContext
 from usagebill.storage.conditions import at_least, at_most, eq, ne, related
 from usagebill.work import Reader
 
-__all__ = ["end_of_trial", "fee_facts", "subscription_fee", "subscription_item"]
-
 
 def end_of_trial(reader: Reader, subscription: Subscription, trial_period: Decimal | None) -> datetime | None:
     """The end of a trial of `trial_period` days, None if there is none.

@@ -17,8 +17,6 @@ from usagebill.rating.fees import charges as usage
 from usagebill.storage.event_queries import Arrival
 from usagebill.work import Reader
 
-__all__ = ["period_usage", "usage_to_bill", "with_counted_usage"]
-
 
 def period_usage(reader: Reader, context: BillingContext) -> list[Fee]:
     """The usage charges that this billing period bills, in the order of the plan."""

@@ -15,13 +15,11 @@ from usagebill.core.invoices.life_cycle import InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.recounts import AGAIN_BY_HAND, UNKNOWN_PERIOD, own_copies
 from usagebill.rating.recounts.advance import fee_without_invoice, lines_in_advance
-from usagebill.rating.recounts.missing_fees import lost_events
+from usagebill.rating.recounts.missing_fees import lost_events as lost_events
 from usagebill.rating.recounts.periods import UsageSoFar, WholePeriod
-from usagebill.rating.recounts.report import Recounts
+from usagebill.rating.recounts.report import Recounts as Recounts
 from usagebill.storage.conditions import asc, eq, missing
 from usagebill.work import Reader
-
-__all__ = ["Recounts", "lost_events", "recounted", "recounted_without_invoice"]
 
 
 def recounted(

@@ -38,8 +38,6 @@ from usagebill.rating.recounts.report import Recounts
 from usagebill.storage.conditions import asc, eq, within
 from usagebill.work import Reader
 
-__all__ = ["fee_without_invoice", "lines_in_advance"]
-
 _INSTANT = timedelta(microseconds=1)
 _LONGEST_DAY = timedelta(hours=26)
 

@@ -19,16 +19,6 @@ from usagebill.storage.conditions import asc, at_least, at_most, eq, ne, within
 from usagebill.storage.event_queries import EventQuery
 from usagebill.work import Reader
 
-__all__ = [
-    "are_others_changed",
-    "context_as_of",
-    "definition_then",
-    "has_moved",
-    "is_followed_since",
-    "question",
-    "units_doubt",
-]
-
 
 def definition_then(reader: Reader, plan_id: str, at: datetime) -> PlanDefinition:
     """The charges that the plan had at `at`, in their current versions."""

@@ -18,8 +18,6 @@ from usagebill.storage.conditions import eq, present
 from usagebill.storage.event_queries import EventQuery
 from usagebill.work import Reader
 
-__all__ = ["lost_events"]
-
 _INSTANT = timedelta(microseconds=1)
 
 

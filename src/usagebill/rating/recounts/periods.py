@@ -42,8 +42,6 @@ from usagebill.rating.recounts.report import Recounts
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader
 
-__all__ = ["Lines", "UsageSoFar", "WholePeriod"]
-
 _INSTANT = timedelta(microseconds=1)
 # The most arrival instants to try for a count whose own instant was not stored.
 _MOST_INSTANTS = 100

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from usagebill.core.fees import Fee
 from usagebill.core.recounts import Left, kind_of
 
-__all__ = ["Recounts"]
-
 
 @dataclass(slots=True)
 class Recounts:

@@ -5,23 +5,15 @@ stored; `answers` counts them. `store` combines both with an engine.
 """
 
 from usagebill.storage.clickhouse.comparing import (
-    Difference,
-    TooFarBehind,
-    UsageDifference,
-    differences,
-    usage_differences,
+    Difference as Difference,
+    TooFarBehind as TooFarBehind,
+    UsageDifference as UsageDifference,
+    differences as differences,
+    usage_differences as usage_differences,
 )
-from usagebill.storage.clickhouse.servers import EventServers, UnusableEventStore, temporary_database
-from usagebill.storage.clickhouse.store import StoreWithEvents
-
-__all__ = [
-    "Difference",
-    "EventServers",
-    "StoreWithEvents",
-    "TooFarBehind",
-    "UnusableEventStore",
-    "UsageDifference",
-    "differences",
-    "temporary_database",
-    "usage_differences",
-]
+from usagebill.storage.clickhouse.servers import (
+    EventServers as EventServers,
+    UnusableEventStore as UnusableEventStore,
+    temporary_database as temporary_database,
+)
+from usagebill.storage.clickhouse.store import StoreWithEvents as StoreWithEvents

@@ -30,8 +30,6 @@ from usagebill.storage.clickhouse.servers import EventServers, Shard, literal
 from usagebill.storage.event_queries import Arrival, CountedAs, EventQuery, Group
 from usagebill.storage.event_rows import instant, microseconds
 
-__all__ = ["ANSWERED", "Rows", "answers", "answers_of", "rows_together"]
-
 Rows = Sequence[Sequence[Any]]
 
 # All values of a key that no filter accepts count as one if at most this many are accepted; otherwise they stay

@@ -18,8 +18,6 @@ from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.event_rows import microseconds
 from usagebill.storage.ports import Snapshot
 
-__all__ = ["Difference", "TooFarBehind", "UsageDifference", "differences", "usage_differences"]
-
 _DAY: Final = 86_400_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC).date()
 # The number of subscriptions compared by one query.

@@ -19,8 +19,6 @@ import msgspec
 from usagebill.core.events import Event, numeric_text, property_text
 from usagebill.storage.event_rows import microseconds
 
-__all__ = ["FINGERPRINT", "fingerprint", "lines_of"]
-
 _SHORT: Final = (12, 6)
 _WIDE: Final = (36, 20)
 _AMOUNT: Final = (50, 20)

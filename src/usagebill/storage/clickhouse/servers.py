@@ -18,17 +18,6 @@ from clickhouse_connect.driver.exceptions import Error
 
 from usagebill.storage.ports import UnusableServer
 
-__all__ = [
-    "ASKED_FROM",
-    "EventServers",
-    "Shard",
-    "Unreachable",
-    "UnusableEventStore",
-    "literal",
-    "shown",
-    "temporary_database",
-]
-
 VERSION: Final = 1
 # Counting fewer events than this in the database is as fast as a query to a server.
 ASKED_FROM: Final = 5_000

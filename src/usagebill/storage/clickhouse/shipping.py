@@ -27,8 +27,6 @@ from usagebill.storage.conditions import eq
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Snapshot, Store, Transaction
 
-__all__ = ["BLOCK", "Shipping", "shipment_in"]
-
 _log = structlog.get_logger("usagebill.events")
 
 BLOCK: Final = 20_000

@@ -25,8 +25,6 @@ from usagebill.storage.clickhouse.shipping import Shipping, shipment_in
 from usagebill.storage.event_queries import EventQuery, Group, concerns
 from usagebill.storage.ports import EventLog, Snapshot, Store, Transaction
 
-__all__ = ["StoreWithEvents"]
-
 _log = structlog.get_logger("usagebill.events")
 T = TypeVar("T")
 

@@ -16,7 +16,5 @@
 SQL is written by hand, as for SQLite; the server prepares one statement per shape.
 """
 
-from usagebill.storage.postgresql.engine import PostgresStore
-from usagebill.storage.postgresql.joining import JoinedTransaction
-
-__all__ = ["JoinedTransaction", "PostgresStore"]
+from usagebill.storage.postgresql.engine import PostgresStore as PostgresStore
+from usagebill.storage.postgresql.joining import JoinedTransaction as JoinedTransaction

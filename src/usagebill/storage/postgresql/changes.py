@@ -17,8 +17,6 @@ from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.record_sql import tables_in
 from usagebill.storage.tables import TABLES
 
-__all__ = ["TRACKED", "Touched", "is_logged", "latest_change", "log_changes", "touched_since"]
-
 # Most queries select rows by these columns: the log has their values in the rows that were written.
 TRACKED = ("id", "customer_id", "subscription_id", "invoice_id")
 # The sequence that numbers an organization's transactions that wrote records.

@@ -13,8 +13,6 @@ from usagebill.storage.every_engine import RecordedRows
 from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.trips import Trips
 
-__all__ = ["Connection", "Rows", "Unsent"]
-
 _STREAMED_AT_ONCE = 2_000
 _names = count(1)
 

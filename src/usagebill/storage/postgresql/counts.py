@@ -33,17 +33,6 @@ from usagebill.storage.postgresql.slots import BOUNDS, slot_sql, span_of
 from usagebill.storage.record_sql import can_be_deleted, implies, quoted
 from usagebill.storage.tables import TABLES, Table, table_of
 
-__all__ = [
-    "COUNT_TABLE",
-    "LONGEST",
-    "PostgresListCounts",
-    "count_statements",
-    "counted_sql",
-    "fixed_sql",
-    "literal",
-    "recount",
-]
-
 _C: Final = 'text COLLATE "C"'
 COUNT_TABLE: Final = f"""
 CREATE TABLE IF NOT EXISTS list_counts (

@@ -20,10 +20,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from usagebill.storage.postgresql.engine import PostgresStore
 from usagebill.storage.postgresql.locks import lock_key
-from usagebill.storage.postgresql.schema import RECORDS, VERSION, definitions
+from usagebill.storage.postgresql.schema import VERSION, definitions
+from usagebill.storage.sqlite.schema import VERSION as RECORDS
 from usagebill.storage.tables import TABLES, table_of
-
-__all__ = ["database_url", "temporary_database"]
 
 _Connection = psycopg.Connection[tuple[Any, ...]]
 

@@ -33,8 +33,6 @@ from usagebill.storage.postgresql.transaction import PostgresTransaction
 from usagebill.storage.postgresql.trips import Trips, forget_statements
 from usagebill.storage.usage_series import MissingSeries
 
-__all__ = ["OLDEST_SERVER", "PostgresStore", "with_text_json"]
-
 T = TypeVar("T")
 
 OLDEST_SERVER = 15

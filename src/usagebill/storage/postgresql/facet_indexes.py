@@ -22,18 +22,6 @@ from usagebill.storage.postgresql.rows import sql_value
 from usagebill.storage.record_sql import quoted
 from usagebill.storage.tables import TABLES, Table, table_of
 
-__all__ = [
-    "ITEM_KEYS",
-    "MANY",
-    "Clause",
-    "drop_former",
-    "facet_index",
-    "has_items",
-    "page_clauses",
-    "split_negated",
-    "where_by_index",
-]
-
 # A WHERE clause and the values that it binds.
 Clause = tuple[str, list[Any]]
 # If so many records match, the list is read in its order instead.

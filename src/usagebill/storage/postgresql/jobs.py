@@ -14,8 +14,6 @@ from usagebill.storage.postgresql.locks import Locks
 from usagebill.storage.postgresql.pending import Pending
 from usagebill.storage.postgresql.rows import sql_value
 
-__all__ = ["Claims", "PostgresJobs"]
-
 _READY = "NOT failed AND run_at = due_at"
 _HELD = "NOT failed AND run_at <> due_at"
 _STATES = ((_READY, "due_at"), (_HELD, "run_at"))

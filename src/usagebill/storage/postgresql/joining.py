@@ -17,8 +17,6 @@ from usagebill.storage.postgresql.locks import Locks
 from usagebill.storage.postgresql.schema import identity_of
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 
-__all__ = ["JoinedTransaction"]
-
 T = TypeVar("T")
 _Driver = psycopg.Connection[tuple[Any, ...]]
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from usagebill.storage.postgresql.connection import Connection, Rows
 
-__all__ = ["Locked", "Locks", "is_held_by", "lock_key"]
-
 _LOW = 0xFFFFFFFF
 
 

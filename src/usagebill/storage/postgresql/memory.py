@@ -15,8 +15,6 @@ from usagebill.storage.postgresql.observing import Answer, Statement
 from usagebill.storage.postgresql.siblings import Siblings
 from usagebill.storage.usage_series import MissingSeries
 
-__all__ = ["Memory", "Question", "Totals"]
-
 # Lists whose total is remembered.
 _MOST_TOTALS = 1_000
 

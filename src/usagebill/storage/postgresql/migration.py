@@ -25,8 +25,6 @@ from usagebill.storage.record_sql import quoted
 from usagebill.storage.sqlite.rows import codec_of
 from usagebill.storage.tables import TABLES, Table, table_of
 
-__all__ = ["MigrationFailed", "migrate"]
-
 _SLICE = 5_000
 _WORKERS = "id, name, started_at, seen_at, last_done_at, home"
 

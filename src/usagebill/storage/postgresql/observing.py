@@ -20,8 +20,6 @@ from usagebill.storage.postgresql.events import PostgresEvents
 from usagebill.storage.postgresql.events.state_answers import KnownStates
 from usagebill.storage.record_sql import tables_in
 
-__all__ = ["Observation", "ObservedEvents", "Observer", "hashable", "observation_holds"]
-
 Statement = tuple[str, tuple[Any, ...]]
 Answer = list[tuple[Any, ...]]
 

@@ -15,8 +15,6 @@ from usagebill.storage.postgresql.rows import rows_of
 from usagebill.storage.record_sql import quoted
 from usagebill.storage.tables import table_of
 
-__all__ = ["page_sql", "resolved", "whole_list_sql"]
-
 # Up to so many ids are looked up first.
 _FEW_IDS: Final = 10
 # If many records match, a page that ends no later than at this place is found soon.

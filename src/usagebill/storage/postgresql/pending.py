@@ -24,8 +24,6 @@ from usagebill.storage.postgresql.rows import rows_of
 from usagebill.storage.record_sql import quoted
 from usagebill.storage.tables import TABLES, table_of
 
-__all__ = ["Pending", "Savepoint", "WriteSpeed", "WritesRefused", "tables_in_order"]
-
 _NUMBERS = (
     "INSERT INTO sequences (organization_id, name, value) SELECT * FROM unnest(?::text[], ?::text[], ?::bigint[])"
     " ON CONFLICT (organization_id, name) DO UPDATE SET value = excluded.value"

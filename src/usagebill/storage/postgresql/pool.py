@@ -13,8 +13,6 @@ from psycopg import generators
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
 
-__all__ = ["Driver", "Pool", "roll_back", "roll_back_to"]
-
 Driver = psycopg.Connection[tuple[Any, ...]]
 
 # How many seconds a thread waits for a connection.

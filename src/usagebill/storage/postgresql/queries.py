@@ -37,8 +37,6 @@ from usagebill.storage.record_sql import (
     scope_sql,
 )
 
-__all__ = ["condition_sql", "folded_column", "order_sql", "order_terms", "pattern_of", "where_sql"]
-
 # Up to this many values are bound one by one.
 _FEW = 20
 # Escapes for characters with a meaning in LIKE patterns.

@@ -16,8 +16,6 @@ import psycopg
 from usagebill.core.jobs import Job
 from usagebill.storage.postgresql.locks import lock_key
 
-__all__ = ["Reservations"]
-
 # Locks are tried in this order until there are enough.
 _TAKE = (
     b"SELECT place FROM unnest(%s::bigint[]) WITH ORDINALITY AS k (key, place) WHERE pg_try_advisory_lock(key) LIMIT %s"

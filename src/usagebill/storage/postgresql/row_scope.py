@@ -7,8 +7,6 @@ from typing import Any
 
 import psycopg
 
-__all__ = ["EVERYBODY", "SETTING", "RowScope"]
-
 # The server's policies compare each row with this setting of the transaction.
 SETTING = "usagebill.organization"
 # Its value for work across organizations: due jobs, keys, migrations.

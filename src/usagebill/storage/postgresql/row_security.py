@@ -10,8 +10,6 @@ from __future__ import annotations
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.row_scope import EVERYBODY, SETTING
 
-__all__ = ["is_on", "is_subject", "turn"]
-
 _POLICY = "usagebill_organization"
 _TABLES = (
     "SELECT c.relname, c.relrowsecurity FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid"

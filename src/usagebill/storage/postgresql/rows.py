@@ -16,21 +16,8 @@ from typing import Any
 
 from usagebill.storage.every_engine import instant_text
 from usagebill.storage.record_sql import quoted
-from usagebill.storage.sqlite.rows import Codec, Column, made_codec, whole_number
-from usagebill.storage.sqlite.rows import codec_of as texts_codec_of
+from usagebill.storage.sqlite.rows import Codec, Column, codec_of as texts_codec_of, made_codec, whole_number
 from usagebill.storage.tables import table_of
-
-__all__ = [
-    "RecordRows",
-    "escaped",
-    "folded",
-    "folded_name",
-    "insert_sql",
-    "rows_of",
-    "searched_columns",
-    "select_sql",
-    "sql_value",
-]
 
 # Escapes NUL, which PostgreSQL's texts cannot contain: the first private-use character, and a digit.
 _ESCAPE = "\ue000"

@@ -23,21 +23,8 @@ from usagebill.storage.postgresql.rows import folded, folded_name, rows_of
 from usagebill.storage.postgresql.searches import make_text_indexes
 from usagebill.storage.record_sql import can_be_deleted, is_nullable, quoted
 from usagebill.storage.sqlite.row_steps import ROW_STEPS
-from usagebill.storage.sqlite.schema import VERSION as RECORDS
-from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile, default_of
+from usagebill.storage.sqlite.schema import VERSION as RECORDS, ForeignFile, NewerFile, OlderFile, default_of
 from usagebill.storage.tables import TABLES, Table, table_of
-
-__all__ = [
-    "FIXED",
-    "GROWING",
-    "RECORDS",
-    "SETTINGS",
-    "VERSION",
-    "bring_forward",
-    "check_version",
-    "definitions",
-    "identity_of",
-]
 
 VERSION = 9
 # Version of the records -> the migration of rows for older databases, once their tables have all columns.

@@ -19,8 +19,6 @@ from usagebill.storage.postgresql.searches import contains_sql
 from usagebill.storage.record_sql import quoted
 from usagebill.storage.tables import table_of
 
-__all__ = ["page_of_search"]
-
 # If fewer records have the facets that are searched as well, the text is looked for in each of them.
 _FEW_TO_READ: Final = 10_000
 # So many matches are gathered before the list's first records show whether most match.

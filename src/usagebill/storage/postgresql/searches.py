@@ -21,8 +21,6 @@ from usagebill.storage.postgresql.queries import condition_sql, folded_column, p
 from usagebill.storage.record_sql import quoted
 from usagebill.storage.tables import TABLES, Table, table_of
 
-__all__ = ["contains_sql", "has_text_indexes", "make_text_indexes", "narrowed", "text_indexes"]
-
 # If a search finds more records than this, the list is walked instead.
 _FEW: Final = 5_000
 # The index only has trigrams of words, so shorter texts cannot use it.

@@ -8,8 +8,6 @@ from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.locks import Locks
 from usagebill.storage.postgresql.pending import Pending
 
-__all__ = ["Sequences"]
-
 
 class Sequences:
     """The sequences of organizations within one transaction; "" is the organization of those that all share."""

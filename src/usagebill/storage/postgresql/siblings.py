@@ -13,8 +13,6 @@ from functools import cache
 from operator import attrgetter
 from typing import Any
 
-__all__ = ["Corresponding", "Siblings"]
-
 # Lists remembered, and records prefetched at once.
 _LISTS = 8
 _AT_ONCE = 200

@@ -15,8 +15,6 @@ from usagebill.storage.record_sql import quoted
 from usagebill.storage.sqlite.slots import range_kind
 from usagebill.storage.tables import Table
 
-__all__ = ["BOUNDS", "Span", "slot_sql", "span_of"]
-
 BOUNDS: Final = frozenset({"<", "<=", ">", ">="})
 _DAY: Final = 10
 _DIGITS: Final = 2

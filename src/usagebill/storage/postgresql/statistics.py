@@ -12,8 +12,6 @@ from time import monotonic
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.schema import GROWING
 
-__all__ = ["Statistics"]
-
 # With fewer events, any plan is fast enough; so it is with fewer changes of a table.
 _MANY_EVENTS = 1_000
 _MANY_CHANGES = 1_000

@@ -45,8 +45,6 @@ from usagebill.storage.record_sql import bounded, group_sql, kinds_among, quoted
 from usagebill.storage.sums import GroupKey, Sums
 from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
 
-__all__ = ["PostgresTransaction"]
-
 R = TypeVar("R")
 T = TypeVar("T")
 

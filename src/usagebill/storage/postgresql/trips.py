@@ -16,8 +16,7 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg import generators
-from psycopg.abc import PQGen
-from psycopg.abc import Transformer as Adapted
+from psycopg.abc import PQGen, Transformer as Adapted
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
@@ -25,8 +24,6 @@ from psycopg.pq.abc import PGconn, PGresult
 
 from usagebill.storage.postgresql.pool import Driver, roll_back
 from usagebill.storage.postgresql.row_scope import RowScope
-
-__all__ = ["Trips", "forget_statements"]
 
 # Statements of a connection that are counted, and prepared from the second time.
 _MOST = 1_000

@@ -9,8 +9,6 @@ from usagebill.storage.postgresql.rows import sql_value
 from usagebill.storage.record_sql import can_be_deleted, quoted
 from usagebill.storage.tables import table_of
 
-__all__ = ["broken_rule"]
-
 
 def broken_rule(
     connection: Connection, record: object, changed: frozenset[str] | None = None

@@ -37,26 +37,6 @@ from usagebill.storage.sqlite.slots import WIDEST, Span, counted_under, range_ki
 from usagebill.storage.sqlite.value_sets import facets_of_codes, items_moved
 from usagebill.storage.tables import TABLES, Table, table_of
 
-__all__ = [
-    "CommonTexts",
-    "Slot",
-    "common_definitions",
-    "common_pieces",
-    "count_common",
-    "is_counting_behind",
-    "note_change_sql",
-    "number_of",
-    "number_within",
-    "profiled_columns",
-    "range_slots",
-    "records_sql",
-    "searched_texts",
-    "set_slots",
-    "slots_of",
-    "texts_join",
-    "value_in",
-]
-
 # With fewer records of a kind, any text is counted fast enough.
 _LEAST = 20_000
 # Size of the sample for common texts, and how many of its records must contain one.

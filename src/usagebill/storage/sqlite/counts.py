@@ -49,27 +49,6 @@ from usagebill.storage.sqlite.slots import (
 from usagebill.storage.sqlite.value_counts import by_day, is_by_day, is_counted_value, value_slot_sql
 from usagebill.storage.tables import Table, table_of
 
-__all__ = [
-    "UNFILTERED",
-    "Counted",
-    "add_counts_sql",
-    "count_definitions",
-    "counted",
-    "counted_columns",
-    "facet_names",
-    "has_facets",
-    "index_definitions",
-    "joined_facets",
-    "move_counts_sql",
-    "own_facet_values",
-    "recount_sql",
-    "referred_columns",
-    "shown_columns",
-    "shown_sql",
-    "whole_range",
-    "widen_counts",
-]
-
 # Stands for absent values: it equals no text and no number.
 _ABSENT = "x''"
 

@@ -16,8 +16,6 @@ from usagebill.storage.sqlite.record_sets import flip, numbered, remove_value_se
 from usagebill.storage.sqlite.value_sets import add_common_items, facets_of_codes
 from usagebill.storage.tables import TABLES, Table
 
-__all__ = ["add_missing_sets"]
-
 
 def add_missing_sets(connection: sqlite3.Connection) -> None:
     """Replace the sets of combinations of facets, and add those of items and of slots that have none."""

@@ -27,8 +27,6 @@ from usagebill.storage.sqlite.undoing import TransactionLost, UndoneAlone
 from usagebill.storage.sqlite.write_counts import add_writes, write_counts
 from usagebill.storage.usage_series import MissingSeries
 
-__all__ = ["SqliteStore", "functions"]
-
 T = TypeVar("T")
 
 # Most writes per commit, so that none waits long for the others.

@@ -8,8 +8,6 @@ from usagebill.core.cascades import linked_filters
 from usagebill.core.plans import Charge
 from usagebill.storage.sqlite.rows import codec_of
 
-__all__ = ["Connection", "add_filter_links"]
-
 
 class Connection(Protocol):
     """A connection of either engine."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from usagebill.storage.sqlite.filter_links import Connection
 
-__all__ = ["mark_notes_of_voids"]
-
 
 def mark_notes_of_voids(connection: Connection) -> None:
     """Notes that were made by the void of their invoice are known by the text that they got; those for the remainder

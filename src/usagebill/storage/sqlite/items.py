@@ -18,16 +18,6 @@ from usagebill.storage.record_sql import bounded, quoted
 from usagebill.storage.sqlite.counts import shown_columns, shown_sql
 from usagebill.storage.tables import Table, table_of
 
-__all__ = [
-    "ItemQuery",
-    "add_items_sql",
-    "item_columns",
-    "item_definitions",
-    "item_query",
-    "recount_items_sql",
-    "remove_items_sql",
-]
-
 # Stands for all values of a key: no text equals it.
 _ANY = "x''"
 

@@ -12,8 +12,6 @@ from usagebill.core.jobs import Job, LaneBacklog, QueueState
 from usagebill.storage.job_queries import JOB_COLUMNS, JobQueries, job_of, job_row
 from usagebill.storage.sqlite.rows import sql_value
 
-__all__ = ["SqliteJobs"]
-
 _READY = "failed = 0 AND run_at = due_at"
 _HELD = "failed = 0 AND run_at <> due_at"
 _STATES = ((_READY, "due_at"), (_HELD, "run_at"))

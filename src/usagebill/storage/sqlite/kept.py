@@ -18,8 +18,6 @@ from usagebill.storage.sqlite.items import add_items_sql, item_columns, remove_i
 from usagebill.storage.sqlite.text_index import add_texts_sql, remove_texts_sql, text_columns
 from usagebill.storage.tables import TABLES, Table, table_of
 
-__all__ = ["Kept"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Statements:

@@ -24,22 +24,6 @@ from usagebill.storage.sqlite.slots import range_kind
 from usagebill.storage.sqlite.texts import is_broad, searches_broadly
 from usagebill.storage.tables import Table, table_of
 
-__all__ = [
-    "by_facets",
-    "by_range",
-    "driven_where",
-    "first_in_list_order",
-    "in_list_order",
-    "index_in_order",
-    "is_skewed",
-    "item_within",
-    "leads_past_text",
-    "merged_facets",
-    "merged_values",
-    "partial_index_sql",
-    "resolved",
-]
-
 # Up to this many ids of other records are looked up first, so that an index can give the order of the list.
 _IDS = 10
 

@@ -7,18 +7,6 @@ from dataclasses import dataclass
 
 from usagebill.storage.conditions import Condition, Order, Within
 
-__all__ = [
-    "FEW",
-    "Page",
-    "Size",
-    "gathers",
-    "guides",
-    "is_common",
-    "is_nothing",
-    "slot_tests",
-    "walks",
-]
-
 # Up to this many records are sorted; walking as many index entries takes as long.
 FEW = 20_000
 _WALKED = 20_000

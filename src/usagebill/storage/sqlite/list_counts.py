@@ -15,8 +15,6 @@ from usagebill.storage.sqlite.items import add_items_sql, recount_items_sql
 from usagebill.storage.sqlite.text_faults import text_faults
 from usagebill.storage.tables import TABLES, Table
 
-__all__ = ["SqliteListCounts"]
-
 # Stands for absent values.
 _ABSENT = b""
 

@@ -66,8 +66,6 @@ from usagebill.storage.sqlite.texts import is_broad, searches_broadly
 from usagebill.storage.sqlite.value_counts import count_value, days_of_value, has_pattern, with_values
 from usagebill.storage.tables import table_of
 
-__all__ = ["Lists"]
-
 # Up to this many slots are walked one by one.
 _PARTS = 20
 # Up to this many entries are walked if the text of each is read.

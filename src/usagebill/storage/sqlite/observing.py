@@ -24,8 +24,6 @@ from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.write_counts import is_counted
 from usagebill.storage.usage_series import MissingSeries
 
-__all__ = ["TRACKED", "Observation", "ObservedEvents", "Observer", "Version", "latest_event", "observation_holds"]
-
 Statement = tuple[str, tuple[Any, ...]]
 Rows = list[tuple[Any, ...]]
 

@@ -7,8 +7,6 @@ import sqlite3
 from array import array
 from collections.abc import Iterable
 
-__all__ = ["NUMBER", "WIDTH", "numbers_of"]
-
 # Signed numbers of four bytes: no file has as many records.
 NUMBER = "i"
 WIDTH = 4

@@ -56,17 +56,6 @@ from usagebill.storage.sqlite.texts import (
 )
 from usagebill.storage.tables import table_of
 
-__all__ = [
-    "condition_sql",
-    "is_narrowed",
-    "is_selective",
-    "literal_sql",
-    "looks_up",
-    "order_sql",
-    "order_terms",
-    "where_sql",
-]
-
 # A statement takes some 32,000 values: longer lists are bound as one JSON value.
 _MOST_VARIABLES = 500
 _json = msgspec.json.Encoder()

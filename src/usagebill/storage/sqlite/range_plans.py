@@ -17,8 +17,6 @@ from usagebill.storage.sqlite.list_conditions import by_range
 from usagebill.storage.sqlite.slots import range_span
 from usagebill.storage.tables import table_of
 
-__all__ = ["RangePlan", "range_plan"]
-
 # Microseconds to read an entry of an index, and the record that it leads to.
 _ENTRY, _RECORD = 0.2, 3.0
 

@@ -14,8 +14,6 @@ from usagebill.storage.sqlite.record_sets import bits_of, slot_set
 from usagebill.storage.sqlite.slots import counted_under, range_kind, set_levels, slot_within, wide_slot
 from usagebill.storage.tables import Table
 
-__all__ = ["range_bits", "slots_with_records"]
-
 # The number of a slot, and the slot.
 _Slot = tuple[int, Any]
 

@@ -18,23 +18,6 @@ import msgspec
 
 from usagebill.storage.tables import Table
 
-__all__ = [
-    "BLOCK",
-    "bits_of",
-    "bits_of_block",
-    "flip",
-    "members",
-    "numbered",
-    "place_set",
-    "places_in",
-    "record_bits",
-    "records_bits",
-    "remove_value_sets",
-    "set_definitions",
-    "slot_set",
-    "value_set",
-]
-
 # Records per row: 2^13, in a kilobyte.
 _SHIFT = 13
 BLOCK = 1 << _SHIFT

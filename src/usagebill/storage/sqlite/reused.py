@@ -8,8 +8,6 @@ from functools import cache
 
 from usagebill.storage.sqlite.engine import SqliteStore
 
-__all__ = ["ReusedMemory"]
-
 _MOST_IDLE = 4
 # Connections to databases without rows, each in an open transaction.
 _idle: deque[sqlite3.Connection] = deque()

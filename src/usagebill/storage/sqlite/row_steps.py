@@ -7,6 +7,4 @@ from collections.abc import Callable, Mapping
 from usagebill.storage.sqlite.filter_links import Connection, add_filter_links
 from usagebill.storage.sqlite.former_voids import mark_notes_of_voids
 
-__all__ = ["ROW_STEPS"]
-
 ROW_STEPS: Mapping[int, Callable[[Connection], None]] = {47: add_filter_links, 51: mark_notes_of_voids}

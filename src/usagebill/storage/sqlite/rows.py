@@ -16,8 +16,6 @@ import msgspec
 from usagebill.core.copies import maker
 from usagebill.storage.every_engine import instant_text
 
-__all__ = ["Codec", "Column", "codec_of", "made_codec", "sql_value", "whole_number"]
-
 _json = msgspec.json.Encoder(decimal_format="number")
 
 

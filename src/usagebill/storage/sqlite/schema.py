@@ -32,20 +32,6 @@ from usagebill.storage.sqlite.rows import codec_of
 from usagebill.storage.sqlite.text_index import add_texts_sql, hidden_index_sql, text_definitions
 from usagebill.storage.tables import TABLES, Table, table_of
 
-__all__ = [
-    "STEPS",
-    "VERSION",
-    "ForeignFile",
-    "NewerFile",
-    "OlderFile",
-    "bring_forward",
-    "check_ours",
-    "check_version",
-    "default_of",
-    "fill_lists",
-    "fill_part",
-]
-
 _log = structlog.get_logger("usagebill.storage")
 
 VERSION = 51

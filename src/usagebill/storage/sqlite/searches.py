@@ -46,8 +46,6 @@ from usagebill.storage.sqlite.texts import SHORTEST
 from usagebill.storage.sqlite.value_sets import facet_bits, item_bits
 from usagebill.storage.tables import Table, table_of
 
-__all__ = ["Found", "TextSearch", "find", "page_of", "search_of"]
-
 # Up to this many records are read instead of intersecting the sets of facets and slots.
 _READ = 3_000
 # Up to this many are read instead of finding the slots of the page.

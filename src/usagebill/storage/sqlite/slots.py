@@ -16,23 +16,6 @@ from usagebill.storage.conditions import Compare, Within
 from usagebill.storage.sqlite.rows import sql_value
 from usagebill.storage.tables import Table
 
-__all__ = [
-    "WIDEST",
-    "Span",
-    "counted_under",
-    "key_span",
-    "levels_sql",
-    "range_kind",
-    "range_span",
-    "set_levels",
-    "slot_bounds",
-    "slot_of_level",
-    "slot_sql",
-    "slot_within",
-    "span_parts",
-    "wide_slot",
-]
-
 _DIGITS = 3
 # The largest integer of a column.
 _LONGEST = 19

@@ -31,19 +31,6 @@ from usagebill.storage.sqlite.texts import (
 )
 from usagebill.storage.tables import Table, table_of
 
-__all__ = [
-    "codes_sql",
-    "common_place",
-    "contained",
-    "count_common_text",
-    "count_common_within",
-    "count_text",
-    "counted_up_to",
-    "looked_at_sql",
-    "searched_text",
-    "text_sources",
-]
-
 # With more new and changed records, testing them takes too long.
 _FEW = 5_000
 

@@ -40,8 +40,6 @@ from usagebill.storage.sqlite.record_sets import (
 from usagebill.storage.sqlite.value_sets import Value, facets_in, is_facet, is_item, unchanged_with
 from usagebill.storage.tables import Table
 
-__all__ = ["text_faults"]
-
 K = TypeVar("K")
 
 

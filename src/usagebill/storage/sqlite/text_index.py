@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from usagebill.storage.sqlite.counts import shown_columns, shown_sql
 from usagebill.storage.tables import Table, table_of
 
-__all__ = ["add_texts_sql", "hidden_index_sql", "remove_texts_sql", "text_columns", "text_definitions"]
-
 
 def text_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
     """Type, name and statement of every schema object for the texts of a table, in order of creation."""

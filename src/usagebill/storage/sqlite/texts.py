@@ -13,29 +13,6 @@ from usagebill.storage.listings import SearchedWith
 from usagebill.storage.sqlite.packed_counts import numbers_of
 from usagebill.storage.tables import table_of
 
-__all__ = [
-    "SHORTEST",
-    "broad_search",
-    "count_found",
-    "count_together",
-    "folded",
-    "found_sql",
-    "holds_items_sql",
-    "holds_text_sql",
-    "is_all",
-    "is_broad",
-    "items_sql",
-    "phrase",
-    "same_text_sql",
-    "search_source",
-    "searched_together",
-    "searches_broadly",
-    "short_query",
-    "short_tokens",
-    "text_sql",
-    "together_sql",
-]
-
 # Shorter texts have their own index.
 SHORTEST = 3
 # The tokenizer stops at NUL, so the index has this character instead.

@@ -42,8 +42,6 @@ from usagebill.storage.sums import GroupKey, Sums
 from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
 from usagebill.storage.usage_series import MissingSeries
 
-__all__ = ["SqliteTransaction"]
-
 R = TypeVar("R")
 V = TypeVar("V")
 T = TypeVar("T")

@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 
 from usagebill.storage.sqlite.observing import latest_event
 
-__all__ = ["TransactionLost", "UndoneAlone"]
-
 T = TypeVar("T")
 
 

@@ -16,17 +16,6 @@ from usagebill.storage.sqlite.queries import condition_sql
 from usagebill.storage.sqlite.slots import Span
 from usagebill.storage.tables import Table, table_of
 
-__all__ = [
-    "by_day",
-    "count_value",
-    "days_of_value",
-    "has_pattern",
-    "is_by_day",
-    "is_counted_value",
-    "value_slot_sql",
-    "with_values",
-]
-
 _DAY = 10
 # Up to this many values replace a pattern.
 _VALUES = 20_000

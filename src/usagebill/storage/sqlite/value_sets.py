@@ -20,19 +20,6 @@ from usagebill.storage.sqlite.range_sets import range_bits
 from usagebill.storage.sqlite.record_sets import bits_of, flip, members, numbered, records_bits, value_set
 from usagebill.storage.tables import Table
 
-__all__ = [
-    "Value",
-    "add_common_items",
-    "facet_bits",
-    "facets_in",
-    "facets_of_codes",
-    "is_facet",
-    "is_item",
-    "item_bits",
-    "items_moved",
-    "unchanged_with",
-]
-
 # An item of fewer records is read from the index of items.
 _LEAST = 2_000
 # The most items with sets, of a kind.

@@ -18,8 +18,6 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.webhooks import WebhookMessage
 from usagebill.storage.tables import TABLES
 
-__all__ = ["add_writes", "is_counted", "write_counts"]
-
 # Written by most commits that others wait for: counting these would cost a row each, and spare nothing.
 _UNCOUNTED: Final = frozenset({ActivityLog, ApiLog, BillingPeriod, Fee, Invoice, WebhookMessage})
 # The sequences of no organization that count them, up to and including the end of the range.

@@ -13,10 +13,8 @@ from usagebill.core.documents.words.it import IT
 from usagebill.core.documents.words.nb import NB
 from usagebill.core.documents.words.pt_br import PT_BR
 from usagebill.core.documents.words.sv import SV
-from usagebill.core.documents.words.words import Words
+from usagebill.core.documents.words.words import Words as Words
 from usagebill.core.documents.words.zh_tw import ZH_TW
-
-__all__ = ["WORDS", "Words", "words_of"]
 
 WORDS: Mapping[str, Words] = {
     "en": EN,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from usagebill.core.documents.words.words import Words
 
-__all__ = ["DE"]
-
 DE = Words(
     invoice="Rechnung",
     tax_invoice="Steuerrechnung",

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from usagebill.core.documents.locales import language_of
 
-__all__ = ["PORTAL_WORDS", "PortalWords", "portal_words_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortalWords:

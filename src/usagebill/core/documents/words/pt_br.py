@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from usagebill.core.documents.words.words import Words
 
-__all__ = ["PT_BR"]
-
 PT_BR = Words(
     invoice="Fatura",
     tax_invoice="Fatura fiscal",

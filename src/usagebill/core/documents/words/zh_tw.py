@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from usagebill.core.documents.words.words import Words
 
-__all__ = ["ZH_TW"]
-
 ZH_TW = Words(
     invoice="發票",
     tax_invoice="稅務發票",

@@ -37,8 +37,6 @@ from usagebill.storage.postgresql.pool import roll_back_to
 from usagebill.storage.record_sql import bounded
 from usagebill.storage.usage_series import MissingSeries
 
-__all__ = ["PostgresEvents"]
-
 _SEQUENCE: Final = "events"
 _INSERT: Final = f"INSERT INTO events ({STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _LISTED: Final = ", ".join(f"e.{column.strip()}" for column in COLUMNS.split(","))

@@ -19,20 +19,6 @@ from usagebill.storage.event_rows import instant, microseconds
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.sql_texts import Sql, amount_sql, number_sql, text_sql, where_sql
 
-__all__ = [
-    "Buckets",
-    "PartialAggregate",
-    "answer",
-    "answer_of",
-    "counted",
-    "grouped_by",
-    "held_at",
-    "latest_at",
-    "merged",
-    "names_sql",
-    "results",
-]
-
 # All values of a key that no filter accepts count as one if at most this many are accepted; otherwise they stay
 # distinct.
 _ACCEPTED_AT_MOST = 5_000

@@ -14,8 +14,6 @@ from typing import Any
 from usagebill.core.events import Event, numeric_text
 from usagebill.storage.event_rows import COLUMNS, encode_json, microseconds, texts_of
 
-__all__ = ["STORED", "row_of"]
-
 STORED = f"sequence, {COLUMNS}, texts, numbers, in_advance, uncounted"
 
 _STARTS = frozenset("-0123456789")

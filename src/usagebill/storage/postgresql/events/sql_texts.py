@@ -13,8 +13,6 @@ from usagebill.core.filters import EventScope
 from usagebill.storage.event_queries import Arrival, Counted, EventQuery
 from usagebill.storage.event_rows import microseconds
 
-__all__ = ["Sql", "amount_sql", "changes_sql", "number_sql", "properties_sql", "rows_sql", "text_sql", "where_sql"]
-
 # Most combinations of values of an excluded filter that are looked up together.
 _FEW = 20
 

@@ -51,8 +51,6 @@ from usagebill.storage.usage_series import (
     stretches_of,
 )
 
-__all__ = ["KnownStates", "StateAnswers"]
-
 # If more days than this need hourly states, all days use them.
 _DAYS_AT_MOST: Final = 20
 

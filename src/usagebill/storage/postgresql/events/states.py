@@ -50,19 +50,6 @@ from usagebill.storage.usage_series import (
     narrower_than,
 )
 
-__all__ = [
-    "FORM",
-    "STATE_STATEMENTS",
-    "STATE_TABLES",
-    "begin_again",
-    "behind",
-    "faults",
-    "keep_up",
-    "rebuild",
-    "roll_up",
-    "shape_digest",
-]
-
 _log = structlog.get_logger("usagebill.usage")
 
 # Raised whenever states of the same events would differ: series of another form are rebuilt.

@@ -35,8 +35,6 @@ from usagebill.storage.sqlite.events.state_answers import StateAnswers
 from usagebill.storage.sqlite.events.states import faults, keep_up, rebuild
 from usagebill.storage.usage_series import MissingSeries
 
-__all__ = ["SqliteEvents", "prepare"]
-
 _STORED: Final = f"{COLUMNS}, texts, millionths, long_numbers"
 _INSERT: Final = f"INSERT INTO events ({_STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
 _INSERT_SOME: Final = (

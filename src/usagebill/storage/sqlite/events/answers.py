@@ -24,22 +24,6 @@ from usagebill.storage.event_queries import Arrival, Counted, CountedAs, EventQu
 from usagebill.storage.event_rows import instant, microseconds
 from usagebill.storage.sqlite.events.rows import member_in
 
-__all__ = [
-    "BILLION",
-    "MILLION",
-    "EventSql",
-    "Selection",
-    "answer",
-    "changes_sql",
-    "exact_added",
-    "exact_larger",
-    "from_millionths",
-    "places_sql",
-    "prepare_numbers",
-    "rows_sql",
-    "weights_sql",
-]
-
 MILLION: Final = 1_000_000
 BILLION: Final = 10**9
 # Up to this many values are bound one by one.

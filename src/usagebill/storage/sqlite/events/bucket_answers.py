@@ -25,8 +25,6 @@ from usagebill.storage.sqlite.events.answers import (
 from usagebill.storage.sqlite.events.filter_positions import positions_of, positions_sql
 from usagebill.storage.sqlite.events.filter_values import counts_of
 
-__all__ = ["Cell", "Place", "Spread", "answer_by_bucket", "fill_in_latest"]
-
 # Most cached combinations of properties.
 _PLACES_AT_MOST: Final = 100_000
 # SQLite joins 64 tables at most; the values of further keys are compared as text.

@@ -13,8 +13,6 @@ from weakref import WeakValueDictionary
 from usagebill.core.filters import FilterIndex
 from usagebill.storage.sqlite.events.answers import EventSql
 
-__all__ = ["index_of", "positions_of", "positions_sql", "prepare_positions"]
-
 
 @lru_cache(maxsize=256)
 def index_of(definition: str) -> FilterIndex:

@@ -25,8 +25,6 @@ from usagebill.core.filters import FilterIndex
 from usagebill.storage.event_queries import CountedAs, EventQuery
 from usagebill.storage.sqlite.events.answers import Selection
 
-__all__ = ["FILTER_VALUE_TABLES", "FILTER_VALUE_TRIGGER", "Counts", "counts_of", "number_of"]
-
 # Most declared values; with more, a metric's events get no number.
 _VALUES_AT_MOST: Final = 1_000
 _NUMBERS_AT_MOST: Final = 2**40

@@ -23,8 +23,6 @@ from usagebill.storage.event_rows import COLUMNS, event_of, instant, microsecond
 from usagebill.storage.listings import CountFault
 from usagebill.storage.record_sql import bounded
 
-__all__ = ["EventLists", "count_all_events", "count_new_events", "event_count_faults", "recount_events"]
-
 _HOUR: Final = 3_600_000_000
 # The hour of an event, also before 1970: SQLite divides towards zero.
 _SLOT: Final = f"(timestamp - (timestamp % {_HOUR} + {_HOUR}) % {_HOUR}) / {_HOUR}"

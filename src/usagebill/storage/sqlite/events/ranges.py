@@ -16,8 +16,6 @@ from usagebill.core.events import Event
 from usagebill.storage.event_queries import EventRange
 from usagebill.storage.event_rows import COLUMNS, event_of, microseconds
 
-__all__ = ["count_in_ranges", "has_code", "in_ranges", "mark", "mark_all", "senders"]
-
 _FIRST, _LAST = -(2**62), 2**62
 _MARKED = "events INDEXED BY events_uncounted"
 _ALL = "events INDEXED BY events_usage"

@@ -18,8 +18,6 @@ import msgspec
 from usagebill.core.events import Event, numeric_text
 from usagebill.storage.event_rows import encode_json, microseconds, texts_of
 
-__all__ = ["member_in", "row_of"]
-
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _SHORT_TEXT = 12
 _STARTS = frozenset("-0123456789")

@@ -42,8 +42,6 @@ from usagebill.storage.usage_series import (
     stretches_of,
 )
 
-__all__ = ["StateAnswers"]
-
 # If more slices of a width than this need narrower ones, all of them use narrower ones.
 _OPENED_AT_MOST: Final = 20
 # Slices wider than this are only used for periods of at least their width.

@@ -14,8 +14,6 @@ from typing import Any, Final, TypeAlias
 from usagebill.storage.sqlite.events.answers import exact_added, exact_larger
 from usagebill.storage.sqlite.events.state_sql import STATE_COLUMNS
 
-__all__ = ["Row", "add_rows", "merged", "of_counts", "slots_of", "widened"]
-
 # `STATE_COLUMNS`, then when the last event was received, and whether any has an operation type.
 Row: TypeAlias = tuple[Any, ...]
 

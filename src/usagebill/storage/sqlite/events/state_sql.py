@@ -9,8 +9,6 @@ from usagebill.storage.sqlite.events.answers import BILLION, EventSql, weights_s
 from usagebill.storage.sqlite.events.filter_positions import index_of, positions_sql
 from usagebill.storage.usage_series import AGES, COUNT, DAY, NUMBERS, PRICED_NUMBERS, VALUES, WEIGHTED_NUMBERS, Shape
 
-__all__ = ["KEPT", "STATE_COLUMNS", "fresh_sql"]
-
 
 def fresh_sql(
     query: EventSql, shape: Shape, source: str, series: str, width: str, *, with_uncounted: bool = False

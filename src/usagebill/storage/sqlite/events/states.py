@@ -55,20 +55,6 @@ from usagebill.storage.usage_series import (
     narrower_than,
 )
 
-__all__ = [
-    "FORM",
-    "STATE_TABLES",
-    "STATE_TRIGGERS",
-    "faults",
-    "is_behind",
-    "keep_up",
-    "rebuild",
-    "roll_up",
-    "rolled_up_to",
-    "slices_of",
-    "start_missing",
-]
-
 _log = structlog.get_logger("usagebill.usage")
 
 # Raised whenever states of the same events would differ: series of another form are rebuilt.
