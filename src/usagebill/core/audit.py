@@ -499,7 +499,11 @@ def audited_credit_note(note: CreditNote, used_cents: int) -> Iterator[Finding]:
     items = total(item.precise_amount_cents for item in note.items)
     net = round_cents(subtract(items, note.precise_coupons_adjustment_amount_cents))
     # A void credits the remaining whole cents of fees that earlier notes credited in fractions.
-    if abs(net - note.sub_total_excluding_taxes_amount_cents) > _NOTE_ROUNDING + len(note.items):
+    # Cents that earlier notes of the invoice have gained or lost by rounding are missing from, or left to, later ones.
+    if (
+        abs(net - note.sub_total_excluding_taxes_amount_cents)
+        > _NOTE_ROUNDING + len(note.items) + note.sequential_id - 1
+    ):
         # If the parts of a note are fixed, the rounding cents go to the amount before taxes.
         yield from differs("sub_total_excluding_taxes_amount_cents", net, note.sub_total_excluding_taxes_amount_cents)
     adjustment = round_cents(note.precise_coupons_adjustment_amount_cents)

@@ -56,7 +56,8 @@ def capped(
     if not uses_up:
         sub_total, taxes = min(result.sub_total_cents, sub_total), min(result.taxes_cents, taxes)
     lines = _lines_of(result, taxes, remainder, now, new_id)
-    return replace(result, sub_total_cents=sub_total, taxes_cents=taxes, lines=lines, uses_up=uses_up)
+    limited = uses_up or (sub_total, taxes) != (result.sub_total_cents, result.taxes_cents)
+    return replace(result, sub_total_cents=sub_total, taxes_cents=taxes, lines=lines, limited=limited)
 
 
 def _lines_of(

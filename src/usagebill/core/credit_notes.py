@@ -170,7 +170,8 @@ class Parts:
 class Credited:
     """The amounts of a set of items. `precise_*` have 5 decimals, the rest are whole cents.
 
-    With `uses_up` they are the remainder of the invoice, whatever the items come to.
+    With `limited` other notes leave less (or, for the last one, more) of the invoice than the items come to: the
+    amounts are what they leave.
     """
 
     items_precise: Decimal
@@ -180,7 +181,7 @@ class Credited:
     taxes_rate: Decimal
     sub_total_cents: int
     lines: tuple[AppliedTax, ...]
-    uses_up: bool = False
+    limited: bool = False
 
     @property
     def coupons_adjustment_cents(self) -> int:
@@ -194,8 +195,8 @@ class Credited:
 
     @property
     def total_cents(self) -> int:
-        """The same, rounded once; of the last note of an invoice, its remainder."""
-        return self.sub_total_cents + self.taxes_cents if self.uses_up else round_cents(self.precise_total)
+        """The same, rounded once; if `limited`, what the other notes leave."""
+        return self.sub_total_cents + self.taxes_cents if self.limited else round_cents(self.precise_total)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,6 +112,25 @@ def test_the_note_that_uses_up_the_taxes_uses_up_each_tax(box: Scenario) -> None
     add_up(box, invoice, credit(box, invoice, parts))
 
 
+A, B, C = 669, 269, 952  # the lines, by their cents
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        "A479 A100 C1 A11 A15 A9 A5 A6 A1 B211 B43 B3 B3 B8 B1 C495 C164 C188 C50 C43 C4 C5 C1 A43 C1",
+        "A100 A479 A43 B211 A15 B3 A9 A11 B8 C188 A1 B3 C495 A6 C164 A5 B1 C3 C4 C43 B43 C50 C5",
+    ],
+)
+@pytest.mark.now(START)
+def test_roundings_of_many_notes_are_made_good_by_the_last_of_them(box: Scenario, parts: str) -> None:
+    rates = [["20"], ["23.33", "7"], []]
+    invoice = billed(box, [A, B, C], rates, {"coupon_type": "percentage", "percentage_rate": "10"})
+    ids = {fee["amount_cents"]: fee["svc_id"] for fee in invoice["fees"]}
+    of_letter = {"A": ids[A], "B": ids[B], "C": ids[C]}
+    add_up(box, invoice, credit(box, invoice, [(of_letter[part[0]], int(part[1:])) for part in parts.split()]))
+
+
 @given(
     st.lists(
         st.tuples(st.integers(1, 2000), st.lists(st.sampled_from(["20", "7", "23.33"]), max_size=2, unique=True)),
