@@ -271,14 +271,22 @@ def test_which_fixed_charges_a_record_bills(
     pay_in_advance: bool, ended: bool, closes: bool, billed_before: bool, due: bool
 ) -> None:
     assert (
-        fixed_charge_is_due(pay_in_advance=pay_in_advance, ended=ended, closes=closes, billed_before=billed_before)
+        fixed_charge_is_due(
+            pay_in_advance=pay_in_advance, ended=ended, closes=closes, billed_before=billed_before, days=1
+        )
         is due
     )
 
 
+@pytest.mark.parametrize(("days", "is_due"), [(0, False), (1, True)])
+def test_a_window_of_which_no_day_is_the_plans_bills_nothing_in_arrears(days: int, is_due: bool) -> None:
+    due = fixed_charge_is_due(pay_in_advance=False, ended=True, closes=True, billed_before=False, days=days)
+    assert due is is_due
+
+
 def test_a_draft_made_before_the_end_keeps_its_fixed_charges_in_advance() -> None:
     assert fixed_charge_is_due(
-        pay_in_advance=True, ended=True, closes=True, billed_before=False, ended_after_invoice=True
+        pay_in_advance=True, ended=True, closes=True, billed_before=False, days=1, ended_after_invoice=True
     )
 
 

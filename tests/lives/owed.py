@@ -171,6 +171,8 @@ class _Owed:
         self.zone = ZoneInfo(lived.life.zone)
         self.segments = segments_of(lived)
         self.result = Bill()
+        # By subscription, its fixed seats paid in advance: first day, the day after the last, cents.
+        self.paid_ahead: dict[int, list[tuple[date, date, Fraction]]] = {}
 
     def bill(self) -> Bill:
         for number, segment in enumerate(self.segments):
@@ -211,15 +213,41 @@ class _Owed:
     def _fixed(self, number: int, segment: Segment) -> None:
         plan, key = segment.plan, (number, "fixed")
         assert plan.fixed is not None
-        if plan.fixed_ahead and len(self.segments) > 1:
-            self.result.unsure.add(key)
+        assert segment.last is not None
+        if plan.fixed_ahead and segment.last < segment.first:
+            # Paid for a day that belongs to the next plan.
+            self.result.unsure |= {key, (number + 1, "fixed")}
+        if plan.fixed_ahead and segment.ending != "end":
+            opens, _ = period(_billed(plan), self.life.anniversary, segment.anchor, segment.last + DAY)
+            if opens == segment.last + DAY:
+                # Whether the run of that day was before the change decides which plan is paid for the period.
+                self.result.unsure |= {key, (number + 1, "fixed")}
         for start, following in periods(self.life, segment, _billed(plan)):
-            days = self._days(segment, start, following)
+            first, after = max(start, segment.first), min(following, segment.last + DAY)
             if plan.fixed_ahead:
-                days = (following - max(start, segment.first)).days
-            if days or not plan.fixed_prorated:
-                share = Fraction(days, (following - start).days) if plan.fixed_prorated else Fraction(1)
-                self.result.add(key, 2 * plan.fixed * share)
+                after = following
+            if after <= first and plan.fixed_prorated:
+                continue
+            share = Fraction((after - first).days, (following - start).days) if plan.fixed_prorated else Fraction(1)
+            cents = 2 * plan.fixed * share
+            if plan.fixed_ahead:
+                self.paid_ahead.setdefault(number, []).append((first, after, cents))
+            before = self._paid_before(number, first, after) if plan.fixed_prorated else []
+            self.result.add(key, max(cents - sum(before), Fraction(0)), 1 + len(before))
+
+    def _paid_before(self, number: int, first: date, after: date) -> list[Fraction]:
+        """What older plans were paid in advance for days of a plan that an upgrade began; the last of them counts."""
+        shares = []
+        while number and self.segments[number - 1].ending == "upgrade":
+            number -= 1
+            unpaid = first
+            for since, until, cents in self.paid_ahead.get(number, []):
+                days = (min(after, until) - max(first, since)).days
+                if days > 0:
+                    shares.append(cents * Fraction(days, (until - since).days))
+                    unpaid = max(unpaid, until)
+            first = unpaid
+        return shares
 
     def _commitment(self, number: int, segment: Segment) -> None:
         """Filled up to its share of each period; exact only where everything else is."""

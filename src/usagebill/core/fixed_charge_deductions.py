@@ -1,4 +1,4 @@
-"""Deductions: after an upgrade, fixed charges paid in advance on the old plan pay for part of the new plan's."""
+"""Deductions: after an upgrade, what older plans were paid in advance for fixed charges pays for those days."""
 
 from __future__ import annotations
 
@@ -26,11 +26,16 @@ class PaidInAdvance:
 
 
 def less_paid_before(fee: Fee, paid: Sequence[PaidInAdvance], earlier_fees: Sequence[Fee]) -> Fee:
-    """The new plan's fee less the unused part of the old plan's payments for the same add-on, at least zero.
+    """The new plan's fee less the unused part of older plans' payments for the same add-on, at least zero.
 
     Each cent is deducted once: `earlier_fees` are those of the new plan, from which a part may already be deducted.
+    Those for other days than the fee's do not count.
     """
-    paid_before = sum(paid_before_cents(earlier) for earlier in earlier_fees if earlier.add_on_id == fee.add_on_id)
+    paid_before = sum(
+        paid_before_cents(earlier)
+        for earlier in earlier_fees
+        if earlier.add_on_id == fee.add_on_id and _share_days(earlier, fee)
+    )
     less = min(fee.amount_cents, sum(fee_paid.left_cents for fee_paid in paid) - paid_before)
     if less <= 0:
         return fee
@@ -45,6 +50,12 @@ def less_paid_before(fee: Fee, paid: Sequence[PaidInAdvance], earlier_fees: Sequ
     }
     precise = max(fee.precise_amount_cents - Decimal(less), Decimal(0))
     return replace(fee, amount_cents=fee.amount_cents - less, precise_amount_cents=precise, basis=basis)
+
+
+def _share_days(one: Fee, other: Fee) -> bool:
+    if one.from_datetime is None or one.to_datetime is None or other.from_datetime is None or other.to_datetime is None:
+        return True
+    return one.from_datetime <= other.to_datetime and other.from_datetime <= one.to_datetime
 
 
 def paid_before_cents(fee: Fee) -> int:

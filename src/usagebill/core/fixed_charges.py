@@ -110,22 +110,33 @@ def days_left(changed_at: datetime, window: Window, tz: tzinfo, *, prorated: boo
     return days_billed(changed_at, window.end, tz) if prorated else window.duration
 
 
-def days_paid_and_left(billed_at: datetime, billed_until: datetime, window: Window, tz: tzinfo) -> tuple[int, int]:
+def days_paid_and_left(
+    billed_at: datetime, billed_until: datetime, window: Window, tz: tzinfo, *, upgraded: bool = False
+) -> tuple[int, int]:
     """For an old plan's prorated fee in advance: the days it paid for, and how many of them are in the new plan's
     `window`.
 
     The fee was `billed_at` for the time up to `billed_until`. Started days count as whole ones; neither is negative.
+    `upgraded` as in `terms_in`.
     """
     paid = days_billed(billed_at, billed_until, tz)
-    return paid, min(days_billed(window.start, min(window.end, billed_until), tz), paid)
+    upgraded = upgraded and window.end <= billed_until
+    return paid, min(days_billed(window.start, min(window.end, billed_until), tz, upgraded=upgraded), paid)
 
 
 def fixed_charge_is_due(
-    *, pay_in_advance: bool, ended: bool, closes: bool, billed_before: bool, ended_after_invoice: bool = False
+    *,
+    pay_in_advance: bool,
+    ended: bool,
+    closes: bool,
+    billed_before: bool,
+    days: int,
+    ended_after_invoice: bool = False,
 ) -> bool:
     """Whether a record bills a fixed charge: in arrears from the first closed period on; in advance while the
-    subscription is active, once per window. `closes`: the record bills the fixed charges of its closed window.
+    subscription is active, once per window. `closes`: the record bills the fixed charges of its closed window, of which
+    `days` belong to the plan; if none does, the whole window is the next plan's.
     """
     if pay_in_advance:
         return not billed_before and (not ended or ended_after_invoice)
-    return closes
+    return closes and days > 0

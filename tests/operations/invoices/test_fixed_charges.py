@@ -230,3 +230,73 @@ def test_units_added_before_an_upgrade_are_deducted_with_those_of_the_start() ->
         seats.subscribe("plan-1")
         assert seats.fees() == [[30 * 100], [share((42 - 30) * 100, 25, 30)], [0]]
         assert [str(finding) for finding in seats.billing.audit().findings] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "paid"),
+    [
+        # 30 days at 1.00 on the old plan, the last 20 of them at 2.00 on the new one.
+        (True, True, [3_000, 4_000 - 2_000]),
+        (True, False, [3_000, 4_000 - 2_000]),
+        (False, True, [1_000, 4_000]),
+        (False, False, [1_000, 4_000]),
+    ],
+)
+def test_each_day_around_an_upgrade_is_paid_once_in_advance_or_in_arrears(
+    old: bool, new: bool, paid: list[int]
+) -> None:
+    with Seats(now="2024-04-01T00:00:00Z") as seats:
+        seats.plan(fixed_charges=[seats.fixed("1", 30, prorated=True, pay_in_advance=old)])
+        more = seats.fixed("2", 30, prorated=True, pay_in_advance=new)
+        seats.plan(code="pro", amount_cents=1, fixed_charges=[more])
+        seats.subscribe()
+        seats.travel_to("2024-04-11T12:00:00Z")
+        seats.subscribe("pro")
+        seats.travel_to("2024-04-30T12:00:00Z")
+        seats.unsubscribe()
+        assert [cents for invoice in seats.fees() for cents in invoice] == paid
+        assert [str(finding) for finding in seats.billing.audit().findings] == []
+
+
+def test_a_year_paid_in_advance_pays_for_each_month_of_the_new_plan() -> None:
+    with Seats(now="2024-01-01T00:00:00Z") as seats:
+        seats.plan(interval="yearly", fixed_charges=[seats.fixed("366", 1, prorated=True, pay_in_advance=True)])
+        for code, ahead in (("ahead", True), ("arrears", False)):
+            monthly = seats.fixed("62", 1, prorated=True, pay_in_advance=ahead)
+            seats.plan(code=code, amount_cents=100 + 100 * (not ahead), fixed_charges=[monthly])
+        seats.subscribe()
+        seats.travel_to("2024-10-11T12:00:00Z")
+        seats.subscribe("ahead")
+        # 21 of 31 days of October at 2.00, less 21 days at 1.00.
+        assert seats.fees() == [[36_600], [share(6_200, 21, 31) - 2_100]]
+        seats.travel_to("2024-11-01T03:00:00Z")
+        assert seats.fees()[2:] == [[6_200 - 3_000]]
+        seats.travel_to("2024-11-21T12:00:00Z")
+        seats.subscribe("arrears")
+        seats.travel_to("2025-02-01T03:00:00Z")
+        # Ten days of November were paid with 62.00, those of December for the year; January was not.
+        assert seats.fees()[3:] == [[share(6_200, 10, 30) - share(6_200, 10, 30)], [6_200 - 3_100], [6_200]]
+        assert [str(finding) for finding in seats.billing.audit().findings] == []
+
+
+def test_a_month_paid_in_advance_pays_for_the_first_days_of_a_year() -> None:
+    with Seats(now="2023-04-01T00:00:00Z") as seats:
+        seats.plan(fixed_charges=[seats.fixed("30", 1, prorated=True, pay_in_advance=True)])
+        yearly = seats.fixed("365", 1, prorated=True, pay_in_advance=True)
+        seats.plan(code="year", interval="yearly", amount_cents=100, fixed_charges=[yearly])
+        seats.subscribe()
+        seats.travel_to("2023-04-11T12:00:00Z")
+        seats.subscribe("year")
+        assert seats.fees() == [[3_000], [(365 - 100) * 100 - 2_000]]
+
+
+@pytest.mark.parametrize("prorated", [True, False])
+def test_an_upgrade_on_the_first_day_of_a_period_leaves_nothing_of_it_to_the_old_plan(prorated: bool) -> None:
+    with Seats(now="2024-04-01T00:00:00Z") as seats:
+        seats.plan(fixed_charges=[seats.fixed("1", 30, prorated=prorated)])
+        seats.plan(code="pro", amount_cents=1, fixed_charges=[seats.fixed("2", 30, prorated=prorated)])
+        seats.subscribe()
+        seats.travel_to("2024-05-01T12:00:00Z")
+        seats.subscribe("pro")
+        seats.travel_to("2024-06-01T03:00:00Z")
+        assert seats.fees() == [[3_000], [6_000]]

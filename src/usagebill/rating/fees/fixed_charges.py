@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.copies import replace
 from usagebill.core.currencies import subunits
+from usagebill.core.days import days_billed
 from usagebill.core.fees import Fee, FeeItem, FeeType
 from usagebill.core.fixed_charge_deductions import PaidInAdvance, less_paid_before, paid_before_cents
 from usagebill.core.fixed_charges import (
@@ -18,7 +19,7 @@ from usagebill.core.fixed_charges import (
     terms_in,
     units_in,
 )
-from usagebill.core.invoices.life_cycle import BILLED, BILLED_AND_KEPT, IN_ARREARS, InvoicingReason
+from usagebill.core.invoices.life_cycle import BILLED, BILLED_AND_KEPT, IN_ARREARS
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import decimal_text, total
@@ -31,10 +32,14 @@ from usagebill.core.pricing.fixed_charges import (
     fixed_charge_usage,
     units_change_amounts,
 )
+from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage import Usage
 from usagebill.queries.billing_periods import BillingContext
+from usagebill.queries.subscriptions import find_subscription
 from usagebill.storage.conditions import asc, at_most, eq, ne, related, within
 from usagebill.work import Reader
+
+_INSTANT = timedelta(microseconds=1)
 
 
 def fixed_charge_fees(reader: Reader, context: BillingContext) -> list[Fee]:
@@ -46,7 +51,7 @@ def fixed_charge_fees(reader: Reader, context: BillingContext) -> list[Fee]:
     for charge in context.definition.fixed_charges:
         fee = _fee(reader, context, charge, window)
         if fee is not None:
-            fees.append(_less_what_the_old_plan_was_paid(reader, context, charge, fee, fees))
+            fees.append(_less_what_older_plans_were_paid(reader, context, charge, fee, fees))
     return fees
 
 
@@ -59,6 +64,7 @@ def _fee(reader: Reader, context: BillingContext, charge: FixedCharge, closed: W
         closes=IN_ARREARS[context.period.invoicing_reason].fixed_charges,
         billed_before=charge.pay_in_advance
         and any(_is_something(fee) for fee in _fees_for(reader, context, charge, window)),
+        days=days_billed(closed.start, closed.end, cycle.tz, upgraded=context.ended_by_upgrade),
         ended_after_invoice=context.ended_after_invoice,
     )
     if not due:
@@ -172,31 +178,58 @@ def fixed_charge_details(charge: FixedCharge, properties: Properties, usage: Usa
     return amount_details(charge.charge_model, properties, priced)
 
 
-def _less_what_the_old_plan_was_paid(
+def _less_what_older_plans_were_paid(
     reader: Reader, context: BillingContext, charge: FixedCharge, fee: Fee, earlier: Sequence[Fee]
 ) -> Fee:
-    """After an upgrade, deduct the old plan's prepaid fees for the same add-on from the new plan's.
+    """After an upgrade, deduct what older plans were paid in advance for the same add-on and days from the new plan's
+    fee, whether that is in advance or in arrears.
 
-    Each remainder is deducted once: `earlier` are the new plan's fees before this one.
+    Each day is deducted once: `earlier` are the fees of the invoice before this one.
     """
-    if (
-        context.period.invoicing_reason != InvoicingReason.STARTING
-        or context.subscription.origin != Succession.UPGRADE
-        or not (charge.pay_in_advance and charge.prorated)
-    ):
+    if not charge.prorated or context.subscription.origin != Succession.UPGRADE:
         return fee
-    return less_paid_before(fee, _paid_by_the_old_plan(reader, context, fee), earlier)
+    paid = _paid_by_older_plans(reader, context, fee)
+    return less_paid_before(fee, paid, [*_fees_of_these_days(reader, context, fee), *earlier]) if paid else fee
 
 
-def _paid_by_the_old_plan(reader: Reader, context: BillingContext, fee: Fee) -> list[PaidInAdvance]:
-    """The old subscription's prepaid fees for the fee's add-on over the fee's whole window.
+def _paid_by_older_plans(reader: Reader, context: BillingContext, fee: Fee) -> list[PaidInAdvance]:
+    """The payments in advance for the fee's add-on, by subscriptions that upgrades ended, for days of the fee's window.
 
-    Fees that were themselves reduced by an earlier plan count with their amount before the reduction.
+    A day was paid by the last plan that billed it in advance; what that plan deducted counts as paid.
     """
-    window = advance_window(context.cycle, context.boundaries.timestamp)
-    old = reader.tx.find(
+    if fee.from_datetime is None or fee.to_datetime is None:
+        return []
+    payments, subscription = [], context.subscription
+    unpaid_from = fee.from_datetime
+    while subscription.origin == Succession.UPGRADE and subscription.previous_subscription_id is not None:
+        older = find_subscription(reader, subscription.previous_subscription_id)
+        if older is None:
+            break
+        subscription = older
+        rest = Window(start=unpaid_from, end=fee.to_datetime, duration=0)
+        for old in _fees_in_advance(reader, subscription, fee):
+            until = old.to_datetime
+            cents = old.amount_cents + paid_before_cents(old)
+            if cents <= 0 or until is None or until < rest.start:
+                continue
+            days, left = days_paid_and_left(
+                _billing_timestamp(reader, old) or old.created_at,
+                until,
+                rest,
+                context.cycle.tz,
+                upgraded=context.ended_by_upgrade,
+            )
+            if left:
+                payments.append(PaidInAdvance(cents=cents, days=days, days_left=left))
+            unpaid_from = max(unpaid_from, until + _INSTANT)
+    return payments
+
+
+def _fees_in_advance(reader: Reader, subscription: Subscription, fee: Fee) -> list[Fee]:
+    """The fees in advance of an older subscription for the fee's add-on."""
+    return reader.tx.find(
         Fee,
-        eq("subscription_id", context.subscription.previous_subscription_id),
+        eq("subscription_id", subscription.id),
         eq("fee_type", FeeType.FIXED_CHARGE),
         ne("invoice_id", fee.invoice_id),
         eq("add_on_id", fee.add_on_id),
@@ -205,20 +238,20 @@ def _paid_by_the_old_plan(reader: Reader, context: BillingContext, fee: Fee) -> 
         related(Invoice, "invoice_id", within("status", BILLED_AND_KEPT)),
         order=[asc("created_at"), asc("id")],
     )
-    payments = []
-    for paid_fee in old:
-        cents = paid_fee.amount_cents + paid_before_cents(paid_fee)
-        if cents <= 0 or paid_fee.to_datetime is None or not _covers(paid_fee, window):
-            continue
-        billed_at = _billing_timestamp(reader, paid_fee) or paid_fee.created_at
-        days, left = days_paid_and_left(billed_at, paid_fee.to_datetime, window, context.cycle.tz)
-        payments.append(PaidInAdvance(cents=cents, days=days, days_left=left))
-    return payments
 
 
-def _covers(fee: Fee, window: Window) -> bool:
-    starts, ends = fee.from_datetime, fee.to_datetime
-    return starts is not None and ends is not None and starts <= window.start and ends >= window.end
+def _fees_of_these_days(reader: Reader, context: BillingContext, fee: Fee) -> list[Fee]:
+    """The subscription's fees for the same add-on on earlier invoices, for days of the fee's window."""
+    fees = reader.tx.find(
+        Fee,
+        eq("subscription_id", context.subscription.id),
+        eq("fee_type", FeeType.FIXED_CHARGE),
+        ne("invoice_id", fee.invoice_id),
+        eq("add_on_id", fee.add_on_id),
+        at_most("created_at", context.invoice.created_at),
+        related(Invoice, "invoice_id", within("status", BILLED_AND_KEPT)),
+    )
+    return [earlier for earlier in fees if earlier.created_at < context.invoice.created_at]
 
 
 def _billing_timestamp(reader: Reader, fee: Fee) -> datetime | None:
