@@ -178,18 +178,24 @@ def _coupon_uses(lived: Lived) -> Iterator[str]:
     """A coupon takes no more than it may, and once is once."""
     for coupon in lived.coupons:
         lines = [
-            line
+            (invoice, line)
             for invoice in _counting(lived)
             for line in invoice.credits
             if line.item_type == "coupon" and line.source_id == coupon.id
         ]
-        taken = sum(line.amount_cents for line in lines)
+        taken = sum(line.amount_cents for _, line in lines)
+        # An invoice that deducts what another one billed ahead continues its use: they bill one period.
+        using = {invoice.id for invoice, _ in lines}
+        uses = sum(
+            not any(other.item_type == "invoice" and other.source_id in using for other in invoice.credits)
+            for invoice, _ in lines
+        )
         if coupon.frequency == "once" and coupon.amount_cents is not None and taken > coupon.amount_cents:
             yield f"once: {taken} of {coupon.amount_cents}"
         if coupon.frequency == "once" and coupon.percentage_rate is not None and len(lines) > 1:
             yield f"once, on {len(lines)} invoices"
-        if coupon.frequency == "recurring" and len(lines) > (coupon.frequency_duration or 0):
-            yield f"{coupon.frequency_duration} times, on {len(lines)} invoices"
+        if coupon.frequency == "recurring" and uses > (coupon.frequency_duration or 0):
+            yield f"{coupon.frequency_duration} times, used {uses} times"
 
 
 # Notes, payments and wallets

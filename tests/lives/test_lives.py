@@ -45,7 +45,6 @@ AWAITED_LIVES: tuple[str, ...] = (
     "late-filters",
     "late-note",
     "late-tax",
-    "parts-of-a-note",
     "started-in-the-last-microsecond",
     "trial-that-ends-before-a-billing-day",
     "upgrade-in-the-last-second",
