@@ -321,8 +321,7 @@ class _Owed:
             opens, closes = max(self._midnight(start), segment.start), min(self._midnight(following), end)
             yield start, following, opens, closes
             day = following
-            last = segment.last or segment.first
-            if self._midnight(following) > end or (segment.ending != "end" and following > last):
+            if self._midnight(following) > end or (segment.ending == "downgrade" and self._midnight(following) == end):
                 return
 
     def _charge(
@@ -350,14 +349,14 @@ class _Owed:
             if within is not None and not within[0] <= start < within[1]:
                 continue
             days = self._days(segment, start, following)
-            if recurring and not days and not terms.get("prorated"):
-                bill.unsure.add(key)
-                continue
             if recurring:
                 if segment.ending == "upgrade" and closes == segment.end and not terms.get("prorated"):
                     following_plan = self.segments[number + 1].plan
                     if any(CHARGES[other][0] == metric for other in following_plan.charges):
                         continue  # the level is the next plan's
+                if not days and not terms.get("prorated"):
+                    bill.unsure.add(key)
+                    continue
                 cents = self._recurring(metric, terms, events, segment, start, following, opens, closes)
                 bill.add(key, cents)
                 continue

@@ -389,8 +389,10 @@ class _Player:
         # What was credited by hand on the voided one is credited on the new one.
         self.lived.by_hand |= {note.id for note in self._find(CreditNote, eq("invoice_id", again.id))}
         since = [act for act in self.lived.acts if act.at >= invoice.created_at]
-        if any(act.what in ("coupon", "uncoupon", "tax") for act in since):
-            return True
+        if any(
+            act.what in ("coupon", "uncoupon", "tax") or (act.what, act.code) == ("void", "for good") for act in since
+        ):
+            return True  # it is made again with what holds now; a void for good gives its coupons back
         after = self._worth()
         if again.fees_amount_cents != invoice.fees_amount_cents or _gross(again) != _gross(invoice):
             was, now = (_gross(one) for one in (invoice, again))
