@@ -123,6 +123,7 @@ class _Player:
         self.up_again: datetime | None = None
         # While nobody works, only what was there before can be named, so that the same is chosen on time and late.
         self._seen_until: datetime | None = None
+        self._seen_coupons: list[str] = []
         self._blind_until: datetime | None = None
         self._place = 0
         self._metrics: dict[str, str] = {}
@@ -326,14 +327,18 @@ class _Player:
         until = self.box.now + timedelta(minutes=step.number)
         if self._blind_until is None or self._blind_until <= self.box.now:
             self._seen_until = self.box.now
+            self._seen_coupons = self._held_coupons()
         self._blind_until = max(until, self._blind_until or until)
         if self.late:
             self.up_again = self._blind_until
         return True
 
+    @property
+    def _is_blind(self) -> bool:
+        return self._blind_until is not None and self.box.now < self._blind_until
+
     def _is_seen(self, invoice: Invoice) -> bool:
-        blind = self._blind_until is not None and self.box.now < self._blind_until
-        return not blind or self._seen_until is None or invoice.created_at <= self._seen_until
+        return not self._is_blind or self._seen_until is None or invoice.created_at <= self._seen_until
 
     # Invoices
 
@@ -394,6 +399,9 @@ class _Player:
         ):
             return True  # it is made again with what holds now; a void for good gives its coupons back
         after = self._worth()
+        # Late, the void has also billed what was overdue; `late` compares all papers.
+        if self.up_again is not None:
+            return True
         if again.fees_amount_cents != invoice.fees_amount_cents or _gross(again) != _gross(invoice):
             was, now = (_gross(one) for one in (invoice, again))
             self.lived.problems.append(f"void and regenerate: {now} cents before notes and prepaid, were {was}")
@@ -499,8 +507,19 @@ class _Player:
         return self._try("POST", "/applied_coupons", {"applied_coupon": applied}) is not None
 
     def _uncoupon(self, step: Step) -> bool:
-        held = [coupon for coupon in self._find(AppliedCoupon) if coupon.status == "active"]
-        return bool(held) and self._try("DELETE", f"/customers/acme/applied_coupons/{held[0].id}") is not None
+        held = self._seen_coupons if self._is_blind else self._held_coupons()
+        return bool(held) and self._try("DELETE", f"/customers/acme/applied_coupons/{held[0]}") is not None
+
+    def _held_coupons(self) -> list[str]:
+        held = self._find(AppliedCoupon, eq("status", "active"))
+        # Ids differ from play to play, and those of the beginning have one instant.
+        return [
+            coupon.id
+            for coupon in sorted(
+                held,
+                key=lambda one: (one.created_at, one.frequency, one.amount_cents or 0, one.percentage_rate or 0),
+            )
+        ]
 
     def _override(self, step: Step) -> bool:
         body = {"subscription": {"plan_overrides": {"amount_cents": 100 * step.number}}}
