@@ -211,16 +211,30 @@ class JobsContract(Contract):
         tenant.write(lambda tx: tx.jobs.postpone(failed, second(90), "x", failed=True))
 
         def key(subject: str | None, now: datetime) -> str | None:
-            job = tenant.read(lambda tx: tx.jobs.overdue(subject, now))
+            job = tenant.read(lambda tx: tx.jobs.overdue(None if subject is None else (subject,), now))
             return None if job is None else job.key
 
         assert key("s", NOW) == "failed"
         assert key(None, NOW) == "c"
         assert key("s", second(-6)) is None
-        second_job = tenant.read(lambda tx: tx.jobs.overdue("s", NOW, apart_from=failed.id))
+        second_job = tenant.read(lambda tx: tx.jobs.overdue(("s",), NOW, apart_from=failed.id))
         assert second_job is not None
         assert second_job.key == "b"
-        assert tenant.read(lambda tx: tx.jobs.overdue("s", second(-2), apart_from=failed.id)) is None
+        assert tenant.read(lambda tx: tx.jobs.overdue(("s",), second(-2), apart_from=failed.id)) is None
+
+    def test_overdue_names_the_first_of_several_subjects(self, tenant: Tenant) -> None:
+        self.add(tenant, tenant.job("a", at=second(-1), subject_id="a"), tenant.job("b", at=second(-5), subject_id="b"))
+        job = tenant.read(lambda tx: tx.jobs.overdue(("a", "b", "c"), NOW))
+        assert job is not None
+        assert job.key == "b"
+
+    def test_overdue_jobs_of_a_kind_are_listed_in_order(self, tenant: Tenant, other: Tenant) -> None:
+        jobs = [tenant.job(key, at=second(at)) for key, at in (("late", -1), ("first", -5), ("later", 5))]
+        self.add(tenant, *jobs)
+        self.add(other, other.job("theirs", at=second(-9)))
+        kinds = (jobs[0].kind, "another")
+        assert [job.key for job in tenant.read(lambda tx: tx.jobs.overdue_of(kinds, NOW))] == ["first", "late"]
+        assert tenant.read(lambda tx: tx.jobs.overdue_of(("another",), NOW)) == []
 
     def test_canceled_jobs_are_gone(self, tenant: Tenant, other: Tenant) -> None:
         self.add(tenant, tenant.job("k"))

@@ -287,7 +287,7 @@ def test_a_job_is_planned_unless_another_of_its_subject_is_overdue(
 
         def ask(tx: Planning) -> Writes | None:
             tx.jobs.complete(job)
-            assert tx.jobs.overdue("acme", NOW) == (None if is_planned else overdue[0])
+            assert tx.jobs.overdue(("acme",), NOW) == (None if is_planned else overdue[0])
             return tx.writes()
 
         def plan(tx: Snapshot) -> Any:

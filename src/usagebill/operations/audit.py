@@ -459,7 +459,7 @@ def _audited_wait(reader: Reader, subscription: Subscription, periods: list[Bill
     contract = contract_of(reader, subscription)
     if (
         contract.has_overdue_end(reader.now)
-        and reader.tx.jobs.overdue(subscription.customer_id, reader.now) is not None
+        and reader.tx.jobs.overdue((subscription.customer_id,), reader.now) is not None
     ):
         return
     last = last_run(periods)

@@ -6,7 +6,7 @@ Every command declares whose backlog it settles first (`after_backlog`), or why 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial, wraps
@@ -19,9 +19,19 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import HOLDING_ID, Subscription
+from usagebill.core.tasks import (
+    ChangeEuRates,
+    CheckUsageThresholds,
+    EndPlan,
+    ExpireCoupon,
+    PlanAmountChanged,
+    ProcessEvents,
+    RescheduleEntity,
+)
 from usagebill.storage.conditions import any_of, eq, has, missing, related, within
+from usagebill.storage.jobs import task_of
 from usagebill.storage.rehearsal import RunEnds
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 Operation = TypeVar("Operation", bound=Callable[..., Any])
 # The ids of the customers whose backlog is settled, from the operation's first argument; None means everyone's.
@@ -73,8 +83,7 @@ def after_backlog(whose: Whose, *, needed: bool = False) -> Callable[[Operation]
                 if customer_ids is None:
                     _settle_everyone(work)
                 else:
-                    for customer_id in dict.fromkeys(customer_ids):
-                        settle_backlog(work, customer_id, needed=needed)
+                    catch_up(work, customer_ids, needed=needed)
             return operation(work, *path, **fields)
 
         _DECLARED[operation] = Backlog(whose=whose)
@@ -94,19 +103,74 @@ def without_backlog(reason: Unrelated) -> Callable[[Operation], Operation]:
     return declare
 
 
-def settle_backlog(work: Work, customer_id: str, *, needed: bool = True) -> None:
-    """Run the customer's overdue jobs in order, each as of its due instant.
+def catch_up(work: Work, customer_ids: Iterable[str], *, needed: bool = False) -> None:
+    """Run the overdue jobs that the customers' bills depend on in order, each as of its due instant: their own, and
+    those of their events, of their subscriptions' thresholds and of everybody.
 
     So a period that closed while no worker was running is billed as if the change had not been made yet, and the change
-    cannot lose it. A failing job fails the operation if the backlog is `needed`; otherwise the job is left to its next
-    retry, which the change may let succeed.
+    cannot lose it. A failing job fails the operation if the backlog is `needed`; otherwise the customer's jobs are left
+    to the next retry, which the change may let succeed.
     """
-    while (job := work.tx.jobs.overdue(customer_id, work.now)) is not None:
+    ids = list(dict.fromkeys(customer_ids))
+    if not ids:
+        return
+    # Subjects with a failing job that is not the customers' own.
+    left: list[str] = []
+    subjects = _subjects(work, ids)
+    while (job := work.tx.jobs.overdue(subjects, work.now, but_of=left)) is not None:
+        if job.kind in _OF_EVERYONE:
+            # Others' periods that closed before belong before it too.
+            _settle_everyone(work.at(job.due_at))
+            if work.tx.jobs.get(job.key) == job:
+                left.append(job.subject_id)
+        elif (problem := _problem_with(work, job)) is not None:
+            if job.subject_id not in ids:
+                left.append(job.subject_id)
+            elif needed:
+                # The error comes from the overdue job, not from this request.
+                raise RuntimeError(f"{job.kind} of {job.subject_id}, due {job.due_at.isoformat()}") from problem
+            else:
+                return
+        if job.kind not in _OF_SOME:
+            subjects = _subjects(work, ids)
+
+
+# The subjects of these are no customers: events (of some customers), a subscription, and what everybody's bills are
+# made of.
+_OF_SOME = (ProcessEvents.kind, CheckUsageThresholds.kind)
+_OF_EVERYONE = (ChangeEuRates.kind, ExpireCoupon.kind, RescheduleEntity.kind, PlanAmountChanged.kind, EndPlan.kind)
+
+
+def _subjects(reader: Reader, customer_ids: Sequence[str]) -> list[str]:
+    """The customers, and the subjects of overdue jobs of other subjects that their bills depend on."""
+    jobs = reader.tx.jobs.overdue_of(_OF_SOME + _OF_EVERYONE, reader.now)
+    if not jobs:
+        return [*customer_ids]
+    named = {job.id: set(task_of(ProcessEvents, job).events) for job in jobs if job.kind == ProcessEvents.kind}
+    checked = {job.subject_id for job in jobs if job.kind == CheckUsageThresholds.kind}
+    theirs = within("customer_id", customer_ids)
+    ids = {one.id for one in reader.tx.find(Subscription, theirs, within("id", checked))} if checked else set()
+    events = set().union(*named.values())
+    names = {one.external_id for one in reader.tx.find(Subscription, theirs, within("external_id", events))}
+    return [
+        *customer_ids,
+        *(
+            job.subject_id
+            for job in jobs
+            if job.kind in _OF_EVERYONE or job.subject_id in ids or not names.isdisjoint(named.get(job.id, ()))
+        ),
+    ]
+
+
+def settle_backlog(work: Work, *customer_ids: str, needed: bool = True) -> None:
+    """Run the customers' own overdue jobs in order, as `catch_up` does: for jobs, which run in order themselves, and
+    for what is yet to come.
+    """
+    while customer_ids and (job := work.tx.jobs.overdue(customer_ids, work.now)) is not None:
         problem = _problem_with(work, job)
         if problem is None:
             continue
         if needed:
-            # The error comes from the overdue job, not from this request.
             raise RuntimeError(f"{job.kind} of {job.subject_id}, due {job.due_at.isoformat()}") from problem
         return
 
@@ -165,7 +229,12 @@ def of_subscriptions(work: Work, external_id: str) -> list[str]:
     """The backlog before a request about the subscription with this external id: an overdue start, plan change or end
     may decide which subscription that is.
     """
-    named = work.tx.find(Subscription, eq("external_id", external_id))
+    return of_named_subscriptions(work, (external_id,))
+
+
+def of_named_subscriptions(work: Work, external_ids: Collection[str]) -> list[str]:
+    """The backlog of the customers that have or had a subscription with one of these external ids."""
+    named = work.tx.find(Subscription, within("external_id", external_ids))
     return [subscription.customer_id for subscription in named]
 
 

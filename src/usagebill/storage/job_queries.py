@@ -150,12 +150,17 @@ class JobQueries(Generic[C]):
         return min(waiting, default=None)
 
     def overdue(
-        self, subject_id: str | None, now: datetime, *, apart_from: str | None = None, but_of: Collection[str] = ()
+        self,
+        subject_ids: Collection[str] | None,
+        now: datetime,
+        *,
+        apart_from: str | None = None,
+        but_of: Collection[str] = (),
     ) -> Job | None:
         tests, values = "organization_id = ? AND lane = '' AND due_at <= ?", [self._organization_id, instant_text(now)]
-        if subject_id is not None:
-            tests += " AND subject_id = ?"
-            values.append(subject_id)
+        if subject_ids is not None:
+            tests += f" AND subject_id IN ({', '.join('?' * len(subject_ids))})"
+            values += subject_ids
         if apart_from is not None:
             tests += " AND id != ?"
             values.append(apart_from)
@@ -163,6 +168,14 @@ class JobQueries(Generic[C]):
             tests += f" AND subject_id NOT IN ({', '.join('?' * len(but_of))})"
             values += but_of
         return self._first(f"{tests} ORDER BY due_at, sequence", values)
+
+    def overdue_of(self, kinds: Collection[str], now: datetime) -> list[Job]:
+        rows = self._connection.execute(
+            f"SELECT {JOB_COLUMNS} FROM jobs WHERE organization_id = ? AND lane = '' AND due_at <= ?"
+            f" AND kind IN ({', '.join('?' * len(kinds))}) ORDER BY due_at, sequence",
+            (self._organization_id, instant_text(now), *kinds),
+        ).fetchall()
+        return [job_of(row) for row in rows]
 
     def waiting(self, kind: str, subject_id: str) -> Job | None:
         return self._first(

@@ -102,10 +102,12 @@ class _Jobs:
             raise RehearsalEnds
         (self.done,) = jobs
 
-    def overdue(self, subject_id: str | None, now: datetime, *, but_of: Collection[str] = ()) -> Job | None:
+    def overdue(
+        self, subject_ids: Collection[str] | None, now: datetime, *, but_of: Collection[str] = ()
+    ) -> Job | None:
         # The running job is no longer in the queue.
         done = None if self.done is None else self.done.id
-        job = self._seen.overdue(subject_id, now, apart_from=done, but_of=but_of)
+        job = self._seen.overdue(subject_ids, now, apart_from=done, but_of=but_of)
         if job is not None or self.added or self.cancelled:
             # That job, or a planned one, would have to run first, so planning ends here.
             self._spoil()

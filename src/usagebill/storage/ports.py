@@ -73,12 +73,20 @@ class WaitingJobs(Protocol):
         """The earliest `run_at` of all waiting jobs (or only of those with a lane, or without), or None."""
 
     def overdue(
-        self, subject_id: str | None, now: datetime, *, apart_from: str | None = None, but_of: Collection[str] = ()
+        self,
+        subject_ids: Collection[str] | None,
+        now: datetime,
+        *,
+        apart_from: str | None = None,
+        but_of: Collection[str] = (),
     ) -> Job | None:
-        """The subject's first job without a lane, in order of `due_at`, that is due by `now`, whether or not it has
+        """The subjects' first job without a lane, in order of `due_at`, that is due by `now`, whether or not it has
         failed; of any subject if None. The job with the id `apart_from`, and those of subjects in `but_of`, do not
         count.
         """
+
+    def overdue_of(self, kinds: Collection[str], now: datetime) -> list[Job]:
+        """All jobs of these kinds that are due by `now`, in order of `due_at`, whether or not they have failed."""
 
     def ready(self, now: datetime, at_most: int, skip: int = 0) -> list[Job]:
         """The first jobs without a lane that are ready to run, in order of `due_at`, after the first `skip`."""

@@ -39,10 +39,12 @@ class _Jobs:
             raise RehearsalEnds
         self._completed = job
 
-    def overdue(self, subject_id: str | None, now: datetime, *, but_of: Collection[str] = ()) -> Job | None:
+    def overdue(
+        self, subject_ids: Collection[str] | None, now: datetime, *, but_of: Collection[str] = ()
+    ) -> Job | None:
         # The rehearsed job is no longer there.
         done = None if self._completed is None else self._completed.id
-        return self._jobs.overdue(subject_id, now, apart_from=done, but_of=but_of)
+        return self._jobs.overdue(subject_ids, now, apart_from=done, but_of=but_of)
 
     add = claim = lease = give_back = cancel = postpone = retry = _end
 

@@ -11,33 +11,29 @@ from datetime import timedelta
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
 from usagebill.core.invoice_triggers import Trigger, of_event
-from usagebill.core.periods import current_boundaries, from_start
 from usagebill.core.running_usage import RunningValue
-from usagebill.core.subscriptions import Subscription, SubscriptionStatus, subscription_at
+from usagebill.core.subscriptions import Subscription, subscription_at
 from usagebill.core.tasks import ProcessEvents
-from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.backlog import catch_up, of_named_subscriptions, settle_backlog
 from usagebill.operations.invoices.record import record
 from usagebill.operations.invoices.standalone_fees import keep_standalone
-from usagebill.queries.billing_periods import cycle_at
-from usagebill.queries.contracts import contract_of
 from usagebill.queries.events import events_of
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.events import advance_charges, event_price, ledger_entry
 from usagebill.rating.fees.in_advance import advance_fee, event_billing
 from usagebill.rating.invoice import event_bill
 from usagebill.rating.running_usage import BroughtForward, Kept
-from usagebill.storage.conditions import all_of, any_of, at_most, eq, within
+from usagebill.storage.conditions import eq
 from usagebill.work import Reader, Work
 
-# An end comes on the local date of `ending_at`, which may begin that much earlier, in any time zone.
-_DAY = timedelta(days=1)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 def process_events(work: Work, task: ProcessEvents) -> None:
     """Job: bill stored events under charges paid in advance, in the order of their timestamps.
 
-    An overdue start, plan change or end comes first, as it decides which plan bills an event, if any; so does an
-    overdue first run, if the start was just before the period.
+    What else its customers' bills are made of and was due earlier comes first: an overdue run, start, plan change or
+    end, and events received before these.
     """
     _process(work, events_of(work, task))
 
@@ -52,8 +48,12 @@ def process_events_apart(work: Work, task: ProcessEvents) -> None:
 
 
 def _process(work: Work, events: Sequence[Event]) -> None:
-    for customer_id in _about_to_change(work, events):
-        settle_backlog(work, customer_id, needed=False)
+    if work.tx.jobs.overdue(None, work.now) is not None:
+        names = {event.external_subscription_id for event in events if event.external_subscription_id is not None}
+        customer_ids = of_named_subscriptions(work, names)
+        # What is due at this very instant follows from the same events, but for what is the customers' own.
+        catch_up(work.at(work.now - _MICROSECOND), customer_ids)
+        settle_backlog(work, *customer_ids, needed=False)
     for event in events:
         bill_event(work, event)
 
@@ -70,25 +70,6 @@ def _split(work: Work, events: Sequence[Event]) -> bool:
         names = {name: tuple(event.transaction_id for event in together)}
         work.schedule(ProcessEvents(event_id=together[0].id, events=names), work.now)
     return True
-
-
-def _about_to_change(reader: Reader, events: Sequence[Event]) -> dict[str, None]:
-    """The ids (as keys) of customers with a start, change or end that may be due on the events' subscriptions."""
-    names = sorted({event.external_subscription_id for event in events if event.external_subscription_id is not None})
-    pending = eq("status", SubscriptionStatus.PENDING)
-    ending = all_of(eq("status", SubscriptionStatus.ACTIVE), at_most("ending_at", reader.now + _DAY))
-    subscriptions = reader.tx.find(Subscription, within("external_id", names), any_of(pending, ending))
-    if reader.tx.jobs.overdue(None, reader.now) is not None:
-        active = reader.tx.find(Subscription, within("external_id", names), eq("status", SubscriptionStatus.ACTIVE))
-        subscriptions += [subscription for subscription in active if _began_before_boundary(reader, subscription)]
-    return {subscription.customer_id: None for subscription in subscriptions}
-
-
-def _began_before_boundary(reader: Reader, subscription: Subscription) -> bool:
-    """Whether the running period began so soon after the start that a first run has to separate them."""
-    periods = cycle_at(contract_of(reader, subscription), reader.now)
-    window = current_boundaries(periods, reader.now).charges
-    return from_start(periods, window) != window
 
 
 def bill_event(work: Work, event: Event) -> list[Fee]:

@@ -10,7 +10,7 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.statuses import TaxStatus
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import FinalizeInvoice, RefreshInvoice
-from usagebill.operations.backlog import Unrelated, after_backlog, of_record, settle_backlog, without_backlog
+from usagebill.operations.backlog import Unrelated, after_backlog, catch_up, of_record, without_backlog
 from usagebill.operations.credit_notes.drafts import delete_drafts
 from usagebill.operations.invoices import subscription
 from usagebill.operations.invoices.issue import copy_subscriptions
@@ -45,7 +45,7 @@ def finalize(work: Work, invoice_id: str) -> Invoice:
     Raises `NotFound` for anything but a draft, and `Forbidden` while its taxes are not known.
     """
     draft = visible_invoice(work, invoice_id)
-    settle_backlog(work, draft.customer_id, needed=False)
+    catch_up(work, (draft.customer_id,))
     invoice = visible_invoice(work, invoice_id)
     if draft.status == InvoiceStatus.DRAFT and invoice.status in ISSUED:
         return invoice

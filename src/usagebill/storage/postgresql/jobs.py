@@ -104,7 +104,7 @@ class PostgresJobs(JobQueries[Connection]):
             if (expected := self._expected(now, key)) is not None:
                 return expected
             job = self.get(key)
-            first = None if job is None else self.overdue(job.subject_id, now)
+            first = None if job is None else self.overdue((job.subject_id,), now)
             return first if first is not None and first == job and not first.failed and first.run_at <= now else None
         return next(iter(self._claimed("", now, 1, immediate)), None)
 
