@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tests.examples import examples
-from tests.scenarios import Scenario
+from tests.scenarios import Scenario, charge_on
 from usagebill.operations.audit import audit
 
 
@@ -28,11 +28,12 @@ class History:
 
 
 _STEPS = st.tuples(
-    st.sampled_from(["pay", "credit", "offset", "refund", "void note", "spend", "dispute"]), st.integers(1, 100)
+    st.sampled_from(["pay", "credit", "offset", "refund", "void note", "spend", "dispute", "request"]),
+    st.integers(1, 100),
 )
 _HISTORIES = st.builds(
     History,
-    kind=st.sampled_from(["subscription", "one_off"]),
+    kind=st.sampled_from(["subscription", "one_off", "progressive", "draft"]),
     tax=st.sampled_from([0, 19, 33]),
     wallet=st.sampled_from([0, 7, 50]),
     earlier_note=st.sampled_from([0, 5, 60]),
@@ -62,9 +63,17 @@ class Life:
             box.post("/wallets", wallet={"external_customer_id": "acme", **body})
         if history.coupon:
             box.coupon(history.coupon)
-        if history.kind == "subscription":
+        if history.kind in ("subscription", "draft"):
+            box.customer(billing_configuration={"invoice_grace_period": 3 if history.kind == "draft" else 0})
             box.subscribe()
             self.id = box.invoices()[-1]["svc_id"]
+        elif history.kind == "progressive":
+            charge = charge_on(box.metric("gb"), amount="1")
+            box.plan(charge, code="staged", usage_thresholds=[{"amount_cents": 1000}])
+            box.subscribe("staged")
+            box.event("gb", value=31)
+            box.travel_to("2024-03-01T00:10:00Z")
+            (self.id,) = (one["svc_id"] for one in box.invoices() if one["invoice_type"] == "progressive_billing")
         else:
             self.id = self._one_off(7)["svc_id"]
         for step, percent in history.steps:
@@ -103,6 +112,9 @@ class Life:
         elif step == "void note":
             for note in self.box.get("/credit_notes")["credit_notes"][:1]:
                 self.box.send("PUT", f"/credit_notes/{note['svc_id']}/void")
+        elif step == "request":
+            body = {"external_customer_id": "acme", "svc_invoice_ids": [self.id], "email": "a@b.example"}
+            self.box.send("POST", "/payment_requests", {"payment_request": body})
         elif step == "dispute":
             self.box.send("PUT", f"/invoices/{self.id}/lose_dispute")
         else:

@@ -62,3 +62,18 @@ def test_what_was_billed_ahead_at_a_threshold_counts_once(box: Scenario) -> None
     assert [invoice["invoice_type"] for invoice in made] == ["progressive_billing", "subscription"]
     assert sorted(true_ups(box)) == [7000, 9000]
     assert sum(invoice["total_amount_cents"] for invoice in made) == 2 * 10_000
+
+
+@pytest.mark.parametrize("in_advance", [True, False])
+def test_a_plan_that_ends_brings_in_the_commitment_of_its_days(in_advance: bool) -> None:
+    with Scenario(now="2024-04-01T00:00:00Z") as box:
+        box.customer()
+        box.plan(amount_cents=4200, pay_in_advance=in_advance, minimum_commitment={"amount_cents": 20_000})
+        box.subscribe()
+        box.travel_to("2024-04-15T12:00:00Z")
+        box.unsubscribe()
+        asked = sum(invoice["sub_total_excluding_taxes_amount_cents"] for invoice in box.invoices())
+        given_back = [note["total_amount_cents"] for note in box.get("/credit_notes")["credit_notes"]]
+        # 15 of 30 days: 100.00. In advance, 21.00 of the fee of 42.00 are given back, so they do not count.
+        assert given_back == ([2100] if in_advance else [])
+        assert asked - sum(given_back) == 10_000

@@ -168,3 +168,16 @@ def test_the_audit_finds_a_discount_that_is_billed_again(box: Scenario) -> None:
     (found,) = faults(box)
     assert "deducted of usage billed ahead" in found
     assert found.endswith("expected 1000, found 500")
+
+
+@pytest.mark.parametrize("thresholds", [(), (2000,)])
+def test_the_end_of_a_trial_leaves_what_a_threshold_has_billed(box: Scenario, thresholds: Sequence[int]) -> None:
+    half(box, frequency="forever")
+    subscribed(box, *thresholds, amount_cents=3100, pay_in_advance=True, trial_period=10)
+    box.travel_to("2024-03-05T00:00:00Z")
+    box.event("gb", value=20)
+    box.travel_to("2024-04-01T01:00:00Z")
+    # Half of the 20.00 used, of 21 days of March from the 11th on, and of April's 31.00.
+    assert sum(invoice["total_amount_cents"] for invoice in box.invoices()) == (2000 + 2100 + 3100) // 2
+    assert box.get("/credit_notes")["credit_notes"] == []
+    assert faults(box) == []

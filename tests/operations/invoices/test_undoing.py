@@ -312,3 +312,29 @@ def test_a_paid_top_up_is_voided_once_its_credits_are_refunded(box: Scenario) ->
     # Its credits have come and gone; nobody would get any for paying again.
     with pytest.raises(Forbidden):
         regenerated(box, invoice)
+
+
+@pytest.mark.parametrize("ended", ["applied", "coupon"])
+@pytest.mark.parametrize("fields", [{}, {"frequency": "recurring", "frequency_duration": 2}, {"frequency": "forever"}])
+def test_a_coupon_that_ends_between_a_void_and_the_regeneration_is_not_used(
+    box: Scenario, fields: dict[str, Any], ended: str
+) -> None:
+    box.coupon(500, **fields)
+    invoice = subscribed(box)
+    assert invoice["total_amount_cents"] == 3100 - 500
+    box.post(f"/invoices/{invoice['svc_id']}/void")
+    (applied,) = box.get("/applied_coupons")["applied_coupons"]
+    assert applied["status"] == "active"
+    if ended == "applied":
+        box.delete(f"/customers/acme/applied_coupons/{applied['svc_id']}")
+    else:
+        box.delete("/coupons/off")
+    again = regenerated(box, invoice)
+    # Coupons, like taxes, are those of the day of the regeneration.
+    assert (again["coupons_amount_cents"], again["total_amount_cents"]) == (0, 3100)
+    (applied,) = box.get("/applied_coupons")["applied_coupons"]
+    assert applied["status"] == "terminated"
+    # A void of that one gives nothing back that it has not used.
+    box.post(f"/invoices/{again['svc_id']}/void")
+    assert box.get("/applied_coupons")["applied_coupons"] == [applied]
+    assert box.billing.reading(audit).findings == ()
