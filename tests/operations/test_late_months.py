@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from tests.payment_provider import PRESENT, UnsteadyProvider, connect
 from tests.scenarios import Scenario, charge_in_advance_on, charge_on, filter_on
 
 IN_JANUARY = "2024-01-20T12:00:00Z"
@@ -197,3 +198,24 @@ def test_a_command_bills_events_received_before_an_overdue_run_before_it(means: 
         event, run = box.invoices()
         assert (event["created_at"][:10], event["total_amount_cents"]) == ("2024-01-20", 2200)
         assert (run["created_at"][:10], run["total_amount_cents"]) == ("2024-02-01", 3100)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["on time", "late"])
+def test_credits_that_a_provider_says_are_paid_do_not_pay_the_month_before(late: bool) -> None:
+    provider = UnsteadyProvider()
+    with Scenario(now="2024-01-01T00:00:00Z", payment_providers=provider) as box:
+        path = connect(box)
+        provider.script = ["processing"]
+        box.plan(amount_cents=3100)
+        box.subscribe()
+        box.travel_to(IN_JANUARY)
+        wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "paid_credits": "10"}
+        box.post("/wallets", wallet=wallet)
+        box.travel_to("2024-01-21T12:00:00Z")
+        come_back(box, late=late)
+        provider.end(provider.charges, "succeeded")
+        for message in provider.messages():
+            assert box.receive(path, message, {"Signature": PRESENT}) == 200
+        assert of_january(box) == 3100
+        (wallet,) = box.get("/wallets?external_customer_id=acme")["wallets"]
+        assert wallet["balance_cents"] == 1000
