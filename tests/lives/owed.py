@@ -358,7 +358,8 @@ class _Owed:
                     bill.unsure.add(key)
                     continue
                 cents = self._recurring(metric, terms, events, segment, start, following, opens, closes)
-                bill.add(key, cents)
+                # The units of each seat or change are rounded up to 5 decimals before the price.
+                bill.add(key, cents, 2 if terms.get("prorated") else 1)
                 continue
             inside = [event for event in own if self._local_in(event, start, following)]
             if not days and not inside:
@@ -393,15 +394,13 @@ class _Owed:
         opens: datetime,
         closes: datetime,
     ) -> Fraction:
-        """A level is carried over from everything before."""
+        """A level is carried over from everything before, also to a subscription of the same id after an end."""
         number = self.segments.index(segment)
         known = [
             event for event in events if (self._owner(event) or 0) <= number and event.at < self._midnight(following)
         ]
         if any(self._owner(event) is None for event in events):
             raise Unsure("a level was set without a subscription")
-        chain = self._chain(number)
-        known = [event for event in known if self._owner(event) in chain]
         price = 100 * Fraction(terms["price"])
         assert segment.last is not None
         first = max(start, segment.first)
@@ -438,13 +437,6 @@ class _Owed:
                 days |= {since + DAY * step for step in range((until - since).days + 1)}
             held += len(days)
         return price * held / length
-
-    def _chain(self, number: int) -> set[int]:
-        """The subscriptions that follow one another without an end, up to this one."""
-        first = number
-        while first and self.segments[first - 1].ending != "end":
-            first -= 1
-        return set(range(first, number + 1))
 
     def _held(self, known: Sequence[Sent], opens: datetime, closes: datetime, start: date, following: date) -> Fraction:
         whole = self._midnight(following) - self._midnight(start)

@@ -12,10 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.lives.life import CHARGES, COUPONS, Life, PlanTerms, Step
 from tests.scenarios import Scenario, price_ranges
+from usagebill.billing import Billing
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CreditNote
@@ -27,6 +30,9 @@ from usagebill.core.plans import Charge, Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import Wallet
+from usagebill.http.api import Api
+from usagebill.http.app import routes
+from usagebill.operations import api_keys
 from usagebill.storage.conditions import asc, eq
 
 SUBSCRIPTION = "sub"
@@ -106,19 +112,40 @@ class Lived:
     findings: list[str] = field(default_factory=list)
 
 
-def play(life: Life, *, late: bool = False) -> Lived:
-    """Play the life to its end, and until all is billed. With `late`, workers stop where the life says `down`."""
-    with Scenario(now=life.start) as box:
-        player = _Player(box, life, late=late)
+def play(life: Life, *, late: bool = False, reopened: bool = False, backwards: bool = False) -> Lived:
+    """Play the life to its end, and until all is billed.
+
+    With `late`, workers stop where the life says `down`; with `reopened`, everything is in a file that is closed and
+    opened again before each step; with `backwards`, what is there before the life begins was made in another order.
+    """
+    with ReopenedScenario(now=life.start) if reopened else Scenario(now=life.start) as box:
+        player = _Player(box, life, late=late, backwards=backwards)
         player.play()
         return player.lived
 
 
+class ReopenedScenario(Scenario):
+    """A scenario in a file, which `reopen` closes and opens again."""
+
+    def __init__(self, now: datetime) -> None:
+        super().__init__(now)
+        self._folder = self._closing.enter_context(TemporaryDirectory())
+        self.reopen()
+        _, self.api_key = self.billing.writing(lambda work: api_keys.create(work))
+
+    def reopen(self) -> None:
+        self.billing.close()
+        self.billing = Billing(str(Path(self._folder) / "life.db"), clock=self.clock, deliver=False)
+        self._api = Api(self.billing, routes())
+        self.billing.on_immediate(self._follow)
+
+
 class _Player:
-    def __init__(self, box: Scenario, life: Life, *, late: bool) -> None:
+    def __init__(self, box: Scenario, life: Life, *, late: bool, backwards: bool) -> None:
         self.box = box
         self.life = life
         self.late = late
+        self.backwards = backwards
         self.lived = Lived(life=life)
         self.up_again: datetime | None = None
         # While nobody works, only what was there before can be named, so that the same is chosen on time and late.
@@ -161,6 +188,8 @@ class _Player:
     # Time
 
     def _move(self, instant: datetime) -> None:
+        if isinstance(self.box, ReopenedScenario):
+            self.box.reopen()
         if self.up_again is not None and self.up_again <= instant:
             self.box.jump_to(max(self.up_again, self.box.now))
             self.up_again = None
@@ -184,15 +213,27 @@ class _Player:
         codes = {CHARGES[code][0] for plan in life.plans for code in plan.charges}
         self._metrics = {code: box.metric(code, **_metric(code)) for code in sorted(codes)}
         seat = box.add_on("seat", 100) if any(plan.fixed is not None for plan in life.plans) else ""
-        for place, plan in enumerate(life.plans):
-            box.post("/plans", plan=self._plan(place, plan, seat))
+        plans = list(enumerate(life.plans))
+        makers = [lambda: self._prepare_plans(plans[:: -1 if self.backwards else 1], seat), self._prepare_coupons]
+        makers.append(self._prepare_wallet)
+        for make in makers[:: -1 if self.backwards else 1]:
+            make()
+
+    def _prepare_plans(self, plans: Sequence[tuple[int, PlanTerms]], seat: str) -> None:
+        for place, plan in plans:
+            self.box.post("/plans", plan=self._plan(place, plan, seat))
+
+    def _prepare_coupons(self) -> None:
+        life, box = self.life, self.box
         for code in sorted(COUPONS) if any(step.what == "coupon" for step in life.steps) else life.coupons:
             box.post("/coupons", coupon=_coupon(code))
         for code in life.coupons:
             box.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": code})
-        if life.wallet:
+
+    def _prepare_wallet(self) -> None:
+        if self.life.wallet:
             wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "name": "w"}
-            box.post("/wallets", wallet={**wallet, "granted_credits": str(life.wallet)})
+            self.box.post("/wallets", wallet={**wallet, "granted_credits": str(self.life.wallet)})
 
     def _plan(self, place: int, plan: PlanTerms, seat: str) -> dict[str, Any]:
         fields: dict[str, Any] = {
@@ -392,7 +433,8 @@ class _Player:
             self.lived.problems.append(f"a voided invoice cannot be made again: {problem}")
             return True
         # What was credited by hand on the voided one is credited on the new one.
-        self.lived.by_hand |= {note.id for note in self._find(CreditNote, eq("invoice_id", again.id))}
+        if self.lived.by_hand & {note.id for note in self._find(CreditNote, eq("invoice_id", invoice.id))}:
+            self.lived.by_hand |= {note.id for note in self._find(CreditNote, eq("invoice_id", again.id))}
         since = [act for act in self.lived.acts if act.at >= invoice.created_at]
         if any(
             act.what in ("coupon", "uncoupon", "tax") or (act.what, act.code) == ("void", "for good") for act in since

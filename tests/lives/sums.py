@@ -375,22 +375,37 @@ def papers(lived: Lived) -> list[tuple[object, ...]]:
     return sorted(invoices, key=repr) + sorted(notes, key=repr)
 
 
+def _same_papers(lived: Lived, other: Lived, how: str) -> Iterator[str]:
+    """What differs between two plays of one life, that of `how` and the usual one."""
+    usual, varied = papers(lived), papers(other)
+    yield from (f"usually {paper}" for paper in [paper for paper in usual if paper not in varied][:2])
+    yield from (f"{how} {paper}" for paper in [paper for paper in varied if paper not in usual][:2])
+    if usual != varied and sorted(set(map(repr, usual))) == sorted(set(map(repr, varied))):
+        yield f"{how}: a paper is there more or fewer times"
+    if lived.unbilled != other.unbilled:
+        yield f"usually unbilled {lived.unbilled}, {how} {other.unbilled}"
+    for problem in other.problems + other.findings:
+        if problem not in lived.problems + lived.findings:
+            yield f"only {how}: {problem}"
+
+
+def _reopened(life: Life, lived: Lived) -> Iterator[str]:
+    """A file that is closed and opened again before each step holds the same papers; every eighth life, for time."""
+    if life.start.day % 8 == 0:
+        yield from _same_papers(lived, play(life, reopened=True), "reopened")
+
+
+def _backwards(life: Life, lived: Lived) -> Iterator[str]:
+    """The order in which plans, coupons and wallets were made before the first step changes nothing."""
+    if len(life.plans) > 1 or (life.wallet and life.coupons):
+        yield from _same_papers(lived, play(life, backwards=True), "in another order")
+
+
 def _late(life: Life, lived: Lived) -> Iterator[str]:
     """Weeks without a worker change no paper."""
     if not any(step.what == "down" for step in life.steps):
         return
-    late = play(life, late=True)
-    on_time, behind = papers(lived), papers(late)
-    if on_time != behind:
-        for paper in [paper for paper in on_time if paper not in behind][:2]:
-            yield f"on time {paper}"
-        for paper in [paper for paper in behind if paper not in on_time][:2]:
-            yield f"late {paper}"
-    if lived.unbilled != late.unbilled:
-        yield f"unbilled on time {lived.unbilled}, late {late.unbilled}"
-    for problem in late.problems + late.findings:
-        if problem not in lived.problems + lived.findings:
-            yield f"only late: {problem}"
+    yield from _same_papers(lived, play(life, late=True), "late")
 
 
 def _billed_in_all(lived: Lived) -> int:
@@ -458,6 +473,8 @@ def _without_voids(life: Life, lived: Lived) -> Iterator[str]:
 
 VARIANTS: dict[str, Callable[[Life, Lived], Iterator[str]]] = {
     "late": _late,
+    "reopened": _reopened,
+    "order": _backwards,
     "thresholds": _without_thresholds,
     "wallet": _without_wallet,
     "grace": _without_grace,
