@@ -15,6 +15,7 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event
 from usagebill.core.subscriptions import subscription_at
 from usagebill.core.unbilled import (
+    Advance,
     Closing,
     Reason,
     Service,
@@ -138,7 +139,7 @@ def test_each_stretch_has_its_reason(
 
 def test_events_before_a_charge_in_advance_are_recognized_by_when_they_came() -> None:
     since = NOW + 5 * DAY
-    stretches = stretches_of([Service(start=NOW, is_charged=False, advance=((since, None),))], metric())
+    stretches = stretches_of([Service(start=NOW, is_charged=False, advance=(Advance(since, None),))], metric())
     event = at(NOW + DAY, received=NOW + DAY)
     assert stretch_at(stretches, event).reason is Reason.PERIOD_CLOSED
     assert stretch_at(stretches, event._replace(created_at=since)) == Stretch(None, NOW, None, since)
@@ -159,7 +160,7 @@ def test_what_was_counted_decides_whatever_is_charged_today() -> None:
 
 
 def test_an_event_had_a_fee_if_its_metric_was_charged_in_advance_when_it_came() -> None:
-    advance = ((NOW + DAY, NOW + 2 * DAY), (NOW + 2 * DAY, NOW + 3 * DAY), (NOW + 5 * DAY, NOW + 6 * DAY))
+    advance = tuple(Advance(NOW + day * DAY, NOW + (day + 1) * DAY) for day in (1, 2, 5))
     stretches = stretches_of([Service(start=NOW, is_charged=False, advance=advance)], metric())
     reasons = [stretch_at(stretches, at(NOW, NOW + day * DAY)).reason for day in range(8)]
     gone = Reason.CHARGE_NOT_FOUND

@@ -110,6 +110,61 @@ def test_every_reason_is_reported(
     assert (str(tally.reason), tally.events_count) == (code, 1)
 
 
+UNPRICED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "no price": ({}, "amount_missing", "needs a price"),
+    "null": ({"precise_total_amount_cents": None}, "amount_missing", "needs a price"),
+    "blank": ({"precise_total_amount_cents": " "}, "amount_missing", "needs a price"),
+    "a decimal comma": ({"precise_total_amount_cents": "12,50"}, "amount_not_numeric", "'12,50'"),
+    "a currency": ({"precise_total_amount_cents": "$1250"}, "amount_not_numeric", "'$1250'"),
+    "no scalar": ({"precise_total_amount_cents": [1]}, "amount_not_numeric", "'[1]'"),
+    "true": ({"precise_total_amount_cents": True}, "amount_not_numeric", "'true'"),
+    "beyond what is stored": ({"precise_total_amount_cents": "1e40"}, "amount_not_numeric", "'1e40'"),
+}
+
+
+@pytest.mark.parametrize("in_advance", [False, True], ids=["arrears", "advance"])
+@pytest.mark.parametrize(("sent", "code", "hint"), UNPRICED.values(), ids=UNPRICED)
+def test_an_event_without_a_price_that_a_dynamic_charge_needs_is_reported(
+    sent: dict[str, Any], code: str, hint: str, in_advance: bool
+) -> None:
+    with Scenario(now="2024-03-01T00:00:00Z") as box:
+        box.customer()
+        metric = box.metric("jobs", field_name="seconds")
+        box.plan({"billable_metric_id": metric, "charge_model": "dynamic", "pay_in_advance": in_advance})
+        box.plan(charge_on(metric, amount="1"), code="by_units")
+        box.subscribe()
+        box.subscribe("by_units", external_id="by units")
+        priced: dict[str, Any] = {"code": "jobs", "properties": {"seconds": 10}, "precise_total_amount_cents": "1250"}
+        send(box, "good", **priced)
+        send(box, "bad", **{**priced, "precise_total_amount_cents": None, **sent})
+        send(
+            box,
+            "billed by its units",
+            subscription="by units",
+            **{**priced, "precise_total_amount_cents": None, **sent},
+        )
+        assert unbilled(box) == [("bad", code, True)]
+        (event,) = box.billing.events.unbilled().items
+        assert hint in event.message
+        assert box.get("/events/bad")["event"]["precise_total_amount_cents"] is None
+        (tally,) = box.billing.events.unbilled_tallies()
+        assert (str(tally.reason), tally.events_count) == (code, 1)
+        usage = box.get("/customers/acme/current_usage?external_subscription_id=sub")["customer_usage"]
+        assert usage["amount_cents"] == 1250
+        box.travel_to("2024-04-01T01:00:00Z")
+        assert [(id, reason) for id, reason, _ in unbilled(box)] == [("bad", code)]
+
+
+def test_a_charge_that_was_not_dynamic_when_its_period_was_billed_needed_no_price(box: Scenario) -> None:
+    box.travel_to("2024-03-10T12:00:00Z")
+    send(box, "by its units", code="tokens", properties={"tokens": 1})
+    box.travel_to("2024-04-01T01:00:00Z")
+    metric = box.get("/billable_metrics/tokens")["billable_metric"]["svc_id"]
+    box.put("/plans/basic", plan={"charges": [{"billable_metric_id": metric, "charge_model": "dynamic"}]})
+    send(box, "without its price", code="tokens", properties={"tokens": 1})
+    assert unbilled(box) == [("without its price", "amount_missing", True)]
+
+
 BILLED: dict[str, dict[str, Any]] = {
     "a whole second before a start within it": {"timestamp": 1709294400},
     "a number as text": {"code": "tokens", "properties": {"tokens": "5"}},

@@ -26,6 +26,7 @@ from usagebill.storage.event_queries import (
     EventFilter,
     EventQuery,
     EventRange,
+    Lacking,
     concerns,
 )
 from usagebill.storage.ports import Store, Transaction
@@ -816,6 +817,11 @@ class EventsContract:
             event(organization.id, number, {}, at=START + timedelta(seconds=number % 7), subscription=name, code=code)
             for number, (name, code) in enumerate(places * 10)
         ]
+        amounts = [(None, None), (None, "12,50"), (Decimal("12.5"), None), (None, "$3"), (Decimal(0), None)]
+        stored = [
+            sent._replace(precise_total_amount_cents=amount, unread_amount=unread)
+            for sent, (amount, unread) in zip(stored, amounts * 12, strict=True)
+        ]
         marked = {event.id for number, event in enumerate(stored) if number % 4 == 0}
         organization.store.write(organization.id, lambda tx: tx.events.append(stored, uncounted=marked))
         other.append(event(other.id, 1, {}))
@@ -830,10 +836,22 @@ class EventsContract:
         ranges = [
             EventRange(external_subscription_id=None, code="calls", earliest=START + timedelta(seconds=2)),
             EventRange(external_subscription_id="a", code="gb", latest=START + timedelta(seconds=4)),
-            EventRange(external_subscription_id="", code="calls", uncounted=True),
+            EventRange(external_subscription_id="", code="calls", lacking=Lacking.COUNTABLE_PROPERTY),
             EventRange(external_subscription_id="b", code="é", received_before=START),
+            EventRange(external_subscription_id="a", code="calls", lacking=Lacking.AMOUNT),
+            EventRange(external_subscription_id="a", code="calls", lacking=Lacking.READABLE_AMOUNT),
             EventRange(external_subscription_id="nobody", code="calls"),
         ]
+
+        def is_unpriced(event: Event) -> bool:
+            return event.id not in marked and event.precise_total_amount_cents is None
+
+        lacks: dict[Lacking | None, Callable[[Event], bool]] = {
+            None: lambda _: True,
+            Lacking.COUNTABLE_PROPERTY: lambda event: event.id in marked,
+            Lacking.AMOUNT: lambda event: is_unpriced(event) and event.unread_amount is None,
+            Lacking.READABLE_AMOUNT: lambda event: is_unpriced(event) and event.unread_amount is not None,
+        }
 
         def holds(wanted: EventRange, event: Event) -> bool:
             return (
@@ -841,7 +859,7 @@ class EventsContract:
                 and (wanted.earliest is None or wanted.earliest <= event.timestamp)
                 and (wanted.latest is None or event.timestamp <= wanted.latest)
                 and (wanted.received_before is None or event.created_at < wanted.received_before)
-                and (not wanted.uncounted or event.id in marked)
+                and lacks[wanted.lacking](event)
             )
 
         expected = sorted(
@@ -859,7 +877,7 @@ class EventsContract:
     def test_events_are_marked_again_if_a_metric_is_created_or_changed(self, organization: Organization) -> None:
         stored = [event(organization.id, number, {"value": number}) for number in range(10)]
         organization.append(*stored, event(organization.id, 99, {}, code="gb"))
-        everything = EventRange(external_subscription_id="sub", code="calls", uncounted=True)
+        everything = EventRange(external_subscription_id="sub", code="calls", lacking=Lacking.COUNTABLE_PROPERTY)
 
         def marked() -> list[int]:
             return organization.ask(lambda tx: tx.events.count_in_ranges([everything]))

@@ -370,6 +370,7 @@ TABLES_OF_VERSIONS = {
     49: "9fecabdbb8b36b52",
     50: "ab448375161536fc",
     51: "aa42abe80bf3b34d",
+    52: "ccde7f1fa12b485c",
 }
 
 

@@ -31,6 +31,8 @@ _TEXTS = {
     Reason.PERIOD_ALREADY_BILLED: "of periods that have been billed already",
     Reason.PROPERTY_MISSING: "without the property that their metric needs",
     Reason.PROPERTY_NOT_NUMERIC: "whose property is not a number",
+    Reason.AMOUNT_MISSING: "without the price that a dynamic charge needs",
+    Reason.AMOUNT_NOT_NUMERIC: "whose price is not a number",
     Reason.OPERATION_UNKNOWN: "whose operation_type is neither add nor remove",
 }
 

@@ -56,6 +56,7 @@ def events_of(
                 properties,
                 item.precise_total_amount_cents,
                 now,
+                item.unread_amount,
             )
         )
     return events, problems

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple, TypeAlias
 
-from usagebill.core.numbers import ZERO, floor_to, parse_decimal, round_to
+from usagebill.core.numbers import floor_to, parse_decimal, round_to
 
 # JSON as it is read here: numbers are int or Decimal, never float.
 JsonValue: TypeAlias = "bool | int | Decimal | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
@@ -38,7 +38,8 @@ class Event(NamedTuple):
     """A usage event of a customer: `code` names the billable metric that counts it.
 
     `timestamp` is when it happened and `created_at` when it was received (both aware, UTC, microseconds).
-    `precise_total_amount_cents` is the price sent with it, in fractions of cents (dynamic charges).
+    `precise_total_amount_cents` is the price sent with it, in fractions of cents (dynamic charges); if what was sent
+    is not a number, it is None and `unread_amount` the text sent.
     """
 
     id: str
@@ -50,6 +51,7 @@ class Event(NamedTuple):
     properties: Mapping[str, JsonValue]
     precise_total_amount_cents: Decimal | None
     created_at: datetime
+    unread_amount: str | None = None
 
     @property
     def order(self) -> EventOrder:
@@ -84,22 +86,20 @@ def parse_timestamp(value: JsonValue) -> datetime | None:
 def parse_amount(value: JsonValue) -> Decimal | None:
     """`value` as `precise_total_amount_cents`: cents with 15 decimals, half away from zero.
 
-    null stays None; anything that is not a number, or has over 40 digits before the point, is 0.
+    None if it is not a number, or has over 40 digits before the point.
     """
     amount: Decimal | None
     match value:
-        case None:
-            return None
         case bool():
-            return ZERO
+            return None
         case int() | Decimal():
             amount = Decimal(value)
         case str():
             amount = parse_decimal(value)
         case _:
-            return ZERO
+            return None
     if amount is None or not amount.is_finite() or amount.adjusted() >= _LARGEST_AMOUNT_DIGITS:
-        return ZERO
+        return None
     return round_to(amount, _AMOUNT_DECIMALS)
 
 

@@ -16,12 +16,15 @@ from usagebill.core.events import JsonValue, parse_amount, parse_timestamp, prop
 DEEPEST: Final = 100
 _LONGEST_NUMBER: Final = 1000
 _LARGEST: Final = 10**_LONGEST_NUMBER
+_SHOWN: Final = 64
 
 _NOTHING: Final[Mapping[str, list[str]]] = {}
 
 
 class Received(NamedTuple):
-    """An event as it was read. `problems` maps each refused field to its codes."""
+    """An event as it was read. `problems` maps each refused field to its codes; `unread_amount` is a price sent that is
+    not a number, as text.
+    """
 
     transaction_id: str
     code: str
@@ -29,6 +32,7 @@ class Received(NamedTuple):
     timestamp: datetime
     properties: Mapping[str, JsonValue]
     precise_total_amount_cents: Decimal | None
+    unread_amount: str | None
     problems: Mapping[str, list[str]]
 
 
@@ -66,14 +70,21 @@ def receive(sent: Mapping[str, object], now: datetime) -> Received:
             properties = _storable(raw)
         except _Refused:
             problems["properties"] = ["value_is_invalid"]
-    amount = sent.get("precise_total_amount_cents")
+    amount: Decimal | None = None
+    unread_amount: str | None = None
+    sent_amount = sent.get("precise_total_amount_cents")
+    if sent_amount is not None:
+        amount = parse_amount(_scalar(sent_amount))
+        if amount is None:
+            unread_amount = _unread(sent_amount, problems)
     return Received(
         transaction_id or "",
         code or "",
         subscription,
         timestamp,
         properties,
-        None if amount is None else parse_amount(_scalar(amount)),
+        amount,
+        unread_amount,
         problems or _NOTHING,
     )
 
@@ -104,6 +115,16 @@ def _scalar(value: object) -> JsonValue:
     """A scalar as JSON has it; an empty list for anything else."""
     exact = _exact(value)
     return exact if isinstance(exact, (str, int, Decimal)) else []
+
+
+def _unread(value: object, problems: dict[str, list[str]]) -> str | None:
+    """The beginning of a price that is not a number, as text; None for blank text, which says nothing."""
+    try:
+        text = property_text(_storable_value(value, 1)) or ""
+    except _Refused:
+        problems["precise_total_amount_cents"] = ["value_is_invalid"]
+        return None
+    return None if not text or text.isspace() else text[:_SHOWN]
 
 
 def _is_storable(text: str) -> bool:

@@ -36,37 +36,55 @@ class Reason(StrEnum):
     PROPERTY_MISSING = "property_missing"
     PROPERTY_NOT_NUMERIC = "property_not_numeric"
     OPERATION_UNKNOWN = "operation_type_unknown"
+    AMOUNT_MISSING = "amount_missing"  # a charge takes its price from the event
+    AMOUNT_NOT_NUMERIC = "amount_not_numeric"
 
 
-# These concern the code of an event or its property, not its subscription.
+# These concern the code of an event, its property or its price, not its subscription.
 ABOUT_CODES = (
     Reason.METRIC_NOT_FOUND,
     Reason.CHARGE_NOT_FOUND,
     Reason.PROPERTY_MISSING,
     Reason.PROPERTY_NOT_NUMERIC,
     Reason.OPERATION_UNKNOWN,
+    Reason.AMOUNT_MISSING,
+    Reason.AMOUNT_NOT_NUMERIC,
 )
 
 
 class Closing(NamedTuple):
     """A finally billed period of usage, both ends inclusive, which counted the events received up to `counted_at`.
 
-    `is_counted`: its charges in arrears counted the metric in question.
+    `is_counted`: its charges in arrears counted the metric in question; `by_event_prices`: one of them took its price
+    from the events.
     """
 
     earliest: datetime
     latest: datetime
     counted_at: datetime
     is_counted: bool = True
+    by_event_prices: bool = False
+
+
+class Advance(NamedTuple):
+    """A time in which a metric is or was charged in advance, until the second instant (None: still).
+
+    `by_event_prices`: the charge takes its price from the events.
+    """
+
+    since: datetime
+    until: datetime | None
+    by_event_prices: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
     """The time of one subscription with an external id: from `start`, until `end` if it has one.
 
-    `is_charged`: its plan charges for the metric in question in arrears. Events before `closed_before` were billed
-    before that metric could be counted. `advance`: the times in which the metric is or was charged in advance, from the
-    first instant to the second (None: still); events received in none of them had no fee. `closings`: its billed
+    `is_charged`: its plan charges for the metric in question in arrears, with `by_event_prices` one of these charges by
+    the events' own prices. Events before `closed_before` were billed
+    before that metric could be counted. `advance`: the times in which the metric is or was charged in advance; events
+    received in none of them had no fee. `closings`: its billed
     periods.
     """
 
@@ -74,13 +92,14 @@ class Service:
     end: datetime | None = None
     is_charged: bool = True
     closed_before: datetime | None = None
-    advance: tuple[tuple[datetime, datetime | None], ...] = ()
+    advance: tuple[Advance, ...] = ()
     closings: tuple[Closing, ...] = ()
+    by_event_prices: bool = False
 
     @property
     def is_charged_now(self) -> bool:
         """Whether its plan charges for the metric today, in arrears or in advance."""
-        return self.is_charged or any(until is None for _, until in self.advance)
+        return self.is_charged or any(time.until is None for time in self.advance)
 
     @property
     def was_charged(self) -> bool:
@@ -92,7 +111,7 @@ class Stretch(NamedTuple):
     """A stretch of time, both ends inclusive (None: no bound), and why its events are not billed.
 
     If `received_from` or `received_before` is set, only events received from then on, or before, are meant. Without a
-    reason, those events are billed that the metric counts (`counts`).
+    reason, those events are billed that the metric counts (`counts`); with `by_event_prices`, those that have a price.
     """
 
     reason: Reason | None
@@ -100,6 +119,7 @@ class Stretch(NamedTuple):
     latest: datetime | None = None
     received_from: datetime | None = None
     received_before: datetime | None = None
+    by_event_prices: bool = False
 
     def holds(self, event: Event) -> bool:
         """Whether the event lies in the stretch."""
@@ -284,7 +304,8 @@ def _tiled(service: Service, earliest: datetime | None, latest: datetime | None,
         first = None if start == _ALWAYS else start
         if closing.is_counted:
             since = closing.counted_at + _INSTANT
-            stretches.append(Stretch(None, first, end, received_before=since))
+            priced = closing.by_event_prices
+            stretches.append(Stretch(None, first, end, received_before=since, by_event_prices=priced))
             stretches.append(Stretch(Reason.PERIOD_ALREADY_BILLED, first, end, received_from=since))
         else:
             reason = Reason.PERIOD_CLOSED if service.is_charged_now else missing
@@ -297,7 +318,7 @@ def _tiled(service: Service, earliest: datetime | None, latest: datetime | None,
 
 def _open(service: Service, earliest: datetime | None, latest: datetime | None, missing: Reason) -> list[Stretch]:
     if service.is_charged:
-        return [Stretch(None, earliest, latest)]
+        return [Stretch(None, earliest, latest, by_event_prices=service.by_event_prices)]
     return _in_advance(service, earliest, latest, Reason.PERIOD_CLOSED if service.is_charged_now else missing)
 
 
@@ -305,14 +326,25 @@ def _in_advance(service: Service, earliest: datetime | None, latest: datetime | 
     """The events that had a fee when they came, and by their receipt those that had none, for this reason."""
     stretches: list[Stretch] = []
     free_from: datetime | None = None
-    for begins, ends in sorted(service.advance, key=lambda interval: interval[0]):
+    for begins, ends, by_event_prices in sorted(
+        service.advance, key=lambda time: (time.since, not time.by_event_prices)
+    ):
         start = begins if free_from is None else max(begins, free_from)
         if ends is not None and ends <= start:
             continue
         if start != free_from and start != _ALWAYS:
             stretches.append(Stretch(reason, earliest, latest, received_from=free_from, received_before=start))
         received_from = None if start == _ALWAYS else start
-        stretches.append(Stretch(None, earliest, latest, received_from=received_from, received_before=ends))
+        stretches.append(
+            Stretch(
+                None,
+                earliest,
+                latest,
+                received_from=received_from,
+                received_before=ends,
+                by_event_prices=by_event_prices,
+            )
+        )
         if ends is None:
             return stretches
         free_from = ends
@@ -332,6 +364,13 @@ def property_reason(metric: BillableMetric, event: Event) -> Reason:
     return Reason.PROPERTY_NOT_NUMERIC if numeric else Reason.OPERATION_UNKNOWN
 
 
+def amount_reason(event: Event) -> Reason | None:
+    """Why a charge that takes its price from the event has none; None if it has."""
+    if event.precise_total_amount_cents is not None:
+        return None
+    return Reason.AMOUNT_MISSING if event.unread_amount is None else Reason.AMOUNT_NOT_NUMERIC
+
+
 def message_of(reason: Reason, event: Event, field_name: str | None = None, near: str | None = None) -> str:
     """The reason in words for people; `near` is a name that may have been meant."""
     texts = {
@@ -348,6 +387,10 @@ def message_of(reason: Reason, event: Event, field_name: str | None = None, near
         Reason.PERIOD_ALREADY_BILLED: "the event came after its period had been billed",
         Reason.PROPERTY_MISSING: f"the metric {event.code!r} needs the property {field_name!r}",
         Reason.PROPERTY_NOT_NUMERIC: f"the property {field_name!r} of the metric {event.code!r} is not a number",
+        Reason.AMOUNT_MISSING: f"a charge on the metric {event.code!r} needs a price: 'precise_total_amount_cents'",
+        Reason.AMOUNT_NOT_NUMERIC: (
+            f"the price {event.unread_amount!r} in 'precise_total_amount_cents' is no number of cents, such as 1250.5"
+        ),
         Reason.OPERATION_UNKNOWN: "the property 'operation_type' is neither 'add' nor 'remove'",
     }
     return texts[reason] + (f"; was {near!r} meant?" if near else "")

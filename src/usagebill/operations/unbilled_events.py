@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, time
 
 from usagebill.core.billable_metrics import declared_values
@@ -14,7 +15,7 @@ from usagebill.core.monitoring_tasks import CountUnbilledEvents
 from usagebill.core.unbilled import Reason, Stretch, UnbilledEvent, UnbilledTally
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.queries.unbilled import metric_by_code, stretches, unbilled, why_unbilled
-from usagebill.storage.event_queries import EventRange
+from usagebill.storage.event_queries import EventRange, Lacking
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
@@ -85,9 +86,15 @@ def _ranges(reader: Reader, options: UnbilledFilters) -> list[tuple[EventRange, 
     ranges: list[tuple[EventRange, Reason | None]] = []
     for external_id, code in log.senders(external_subscription_id=name, code=only):
         for stretch in stretches(reader, external_id, code):
-            if stretch.reason is None and (external_id, code) not in uncounted:
+            whole = _range(stretch, external_id, code, options)
+            if stretch.reason is not None:
+                ranges.append((whole, stretch.reason))
                 continue
-            ranges.append((_range(stretch, external_id, code, options), stretch.reason))
+            if (external_id, code) in uncounted:
+                ranges.append((replace(whole, lacking=Lacking.COUNTABLE_PROPERTY), None))
+            if stretch.by_event_prices:
+                ranges.append((replace(whole, lacking=Lacking.AMOUNT), Reason.AMOUNT_MISSING))
+                ranges.append((replace(whole, lacking=Lacking.READABLE_AMOUNT), Reason.AMOUNT_NOT_NUMERIC))
     return ranges
 
 
@@ -101,7 +108,6 @@ def _range(stretch: Stretch, external_id: str | None, code: str, options: Unbill
         latest=min(latest, default=None),
         received_from=stretch.received_from,
         received_before=stretch.received_before,
-        uncounted=stretch.reason is None,
     )
 
 

@@ -13,13 +13,16 @@ from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.near_names import near_name
 from usagebill.core.plans import Charge, Plan
+from usagebill.core.pricing import MODELS
 from usagebill.core.subscriptions import ACTIVATED, Subscription, subscription_at
 from usagebill.core.unbilled import (
+    Advance,
     Closing,
     Reason,
     Service,
     Stretch,
     UnbilledEvent,
+    amount_reason,
     closes_usage,
     is_uncounted,
     message_of,
@@ -86,10 +89,14 @@ def _service(reader: Reader, subscription: Subscription, code: str, metric: Bill
         start=started_at,
         end=subscription.terminated_at,
         is_charged=is_charged,
+        by_event_prices=any(_takes_event_prices(charge) and not charge.pay_in_advance for charge in charges),
         closed_before=_billing_from(reader, subscription) if is_charged else None,
         advance=_in_advance(reader, subscription, code),
         closings=without_overlaps(
-            closing._replace(is_counted=counted.in_arrears(code) is not None)
+            closing._replace(
+                is_counted=counted.in_arrears(code) is not None,
+                by_event_prices=_counted_by_event_prices(reader, counted, code),
+            )
             for closing, counted in reader.cached(
                 ("closings", subscription.id), lambda: list(_closings(reader, subscription))
             )
@@ -97,11 +104,24 @@ def _service(reader: Reader, subscription: Subscription, code: str, metric: Bill
     )
 
 
+def _takes_event_prices(charge: Charge) -> bool:
+    return MODELS[charge.charge_model].by_event_prices
+
+
+def _counted_by_event_prices(reader: Reader, counted: CountedUsage, code: str) -> bool:
+    """Whether a charge in arrears that counted this code took its price from the events."""
+    ids = sorted(its.id for its in counted.charges if its.code == code and not its.pay_in_advance)
+    if not ids:
+        return False
+    charges = reader.cached(("counted charges", *ids), lambda: reader.tx.find(Charge, within("id", ids), deleted=True))
+    return any(map(_takes_event_prices, charges))
+
+
 def _charges(reader: Reader, plan_id: str, metric: BillableMetric) -> list[Charge]:
     return [charge for charge in plan_definition(reader, plan_id).charges if charge.billable_metric_id == metric.id]
 
 
-def _in_advance(reader: Reader, subscription: Subscription, code: str) -> tuple[tuple[datetime, datetime | None], ...]:
+def _in_advance(reader: Reader, subscription: Subscription, code: str) -> tuple[Advance, ...]:
     """The times in which events of the subscription with this code had fees when they came.
 
     An override takes over from the plan that it was made of.
@@ -121,7 +141,8 @@ def _in_advance(reader: Reader, subscription: Subscription, code: str) -> tuple[
                 continue
             since = max(metric.created_at, charge.created_at, begun)
             ends = [instant for instant in (charge.deleted_at, replaced_at) if instant is not None]
-            times.append((since if since > started_at else _BEGINNING, min(ends, default=None)))
+            since = since if since > started_at else _BEGINNING
+            times.append(Advance(since, min(ends, default=None), _takes_event_prices(charge)))
     return tuple(times)
 
 
@@ -194,7 +215,9 @@ def why_unbilled(reader: Reader, event: Event) -> Reason | None:
     if stretch.reason is not None:
         return stretch.reason
     metric = metric_by_code(reader, event.code)
-    return property_reason(metric, event) if metric is not None and is_uncounted(metric, event) else None
+    if metric is not None and is_uncounted(metric, event):
+        return property_reason(metric, event)
+    return amount_reason(event) if stretch.by_event_prices else None
 
 
 def unbilled(reader: Reader, event: Event, reason: Reason) -> UnbilledEvent:

@@ -19,6 +19,14 @@ Declared: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]
 NOTHING_DECLARED: Final[Declared] = {}
 
 
+class Lacking(StrEnum):
+    """What an event lacks to be billed. The last two are of events that their metric can count."""
+
+    COUNTABLE_PROPERTY = "countable_property"  # it is marked
+    AMOUNT = "amount"
+    READABLE_AMOUNT = "readable_amount"
+
+
 class CountedAs(StrEnum):
     """The aggregations that engines compute; for others they return the events.
 
@@ -125,8 +133,8 @@ class EventFilter:
 class EventRange:
     """The events of one external subscription id (None: events without one) and code between two instants, inclusive.
 
-    `received_from` (inclusive) and `received_before` (exclusive) bound the instant of receipt. With `uncounted`, only
-    events marked as such.
+    `received_from` (inclusive) and `received_before` (exclusive) bound the instant of receipt. With `lacking`, only
+    events that lack that.
     """
 
     external_subscription_id: str | None
@@ -135,7 +143,7 @@ class EventRange:
     latest: datetime | None = None
     received_from: datetime | None = None
     received_before: datetime | None = None
-    uncounted: bool = False
+    lacking: Lacking | None = None
 
 
 def concerns(question: EventQuery, event: Event) -> bool:

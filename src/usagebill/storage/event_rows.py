@@ -14,7 +14,7 @@ from usagebill.storage.event_queries import EventFilter, EventQuery
 
 COLUMNS = (
     "id, organization_id, transaction_id, code, external_subscription_id, timestamp, properties,"
-    " precise_total_amount_cents, created_at"
+    " precise_total_amount_cents, created_at, unread_amount"
 )
 
 encode_json = msgspec.json.Encoder(decimal_format="number").encode
@@ -42,7 +42,7 @@ def texts_of(properties: Mapping[str, JsonValue]) -> dict[str, str]:
 
 def event_of(row: tuple[Any, ...]) -> Event:
     """The event whose `COLUMNS` are `row`."""
-    id, organization_id, transaction_id, code, subscription, timestamp, properties, amount, created_at = row
+    id, organization_id, transaction_id, code, subscription, timestamp, properties, amount, created_at, unread = row
     return Event(
         id,
         organization_id,
@@ -53,6 +53,7 @@ def event_of(row: tuple[Any, ...]) -> Event:
         _decode(properties),
         None if amount is None else Decimal(amount),
         instant(created_at),
+        unread,
     )
 
 

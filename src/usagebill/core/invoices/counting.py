@@ -210,8 +210,15 @@ def pricing(properties: Properties, usage: Usage, events: Iterable[Event] | None
     if isinstance(properties, DynamicProperties) and events is None:
         return (f"prices of {usage.events_count} events: {_text(usage.amount_cents)} cents",)
     if isinstance(properties, DynamicProperties):
-        prices = [event.precise_total_amount_cents or ZERO for event in events or ()]
-        return (f"prices of the events: {_sum(prices)} = {_text(total(prices))} cents",)
+        counted = list(events or ())
+        prices = [event.precise_total_amount_cents for event in counted if event.precise_total_amount_cents is not None]
+        line = f"prices of the events: {_sum(prices) or '0'} = {_text(total(prices))} cents"
+        unpriced = len(counted) - len(prices)
+        return (
+            (line, f"without a price that is a number, and not billed: {unpriced} of {len(counted)} events")
+            if (unpriced)
+            else (line,)
+        )
     if isinstance(properties, PercentageProperties):
         return tuple(_event_lines(properties, usage)) if properties.is_bounded else ()
     if usage.full_units is None:

@@ -26,7 +26,7 @@ from usagebill.storage.sqlite.row_steps import ROW_STEPS
 from usagebill.storage.sqlite.schema import VERSION as RECORDS, ForeignFile, NewerFile, OlderFile, default_of
 from usagebill.storage.tables import TABLES, Table, table_of
 
-VERSION = 9
+VERSION = 10
 # Version of the records -> the migration of rows for older databases, once their tables have all columns.
 STEPS: dict[int, Callable[[Connection], None]] = {**ROW_STEPS}
 
@@ -53,7 +53,7 @@ CREATE TABLE IF NOT EXISTS events (
     organization_id {_TEXT} NOT NULL, sequence bigint NOT NULL, timestamp bigint NOT NULL, created_at bigint NOT NULL,
     in_advance boolean NOT NULL, uncounted boolean NOT NULL, id {_TEXT} NOT NULL, transaction_id {_TEXT} NOT NULL,
     code {_TEXT} NOT NULL, external_subscription_id {_TEXT}, properties json NOT NULL, texts json, numbers json,
-    precise_total_amount_cents {_TEXT}, PRIMARY KEY (organization_id, sequence));
+    precise_total_amount_cents {_TEXT}, unread_amount {_TEXT}, PRIMARY KEY (organization_id, sequence));
 CREATE TABLE IF NOT EXISTS workers (
     id {_TEXT} PRIMARY KEY, name {_TEXT} NOT NULL, started_at {_TEXT} NOT NULL, seen_at {_TEXT} NOT NULL,
     last_done_at {_TEXT}, home {_TEXT});
@@ -265,6 +265,8 @@ def _change_columns(connection: Connection) -> None:
         " WHERE table_schema = current_schema()"
     ).fetchall():
         present.setdefault(name, {})[column] = nullable == "YES"
+    if "unread_amount" not in present["events"]:
+        connection.execute(f"ALTER TABLE events ADD COLUMN unread_amount {_TEXT}")
     for table in TABLES:
         if table.name not in present:
             continue

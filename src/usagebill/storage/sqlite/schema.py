@@ -34,7 +34,7 @@ from usagebill.storage.tables import TABLES, Table, table_of
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 51
+VERSION = 52
 # Before this version decimals were stored in another form.
 _OLDEST_READ = 2
 
@@ -141,6 +141,12 @@ def _weigh_and_price(connection: sqlite3.Connection) -> None:
             connection.execute(f"ALTER TABLE usage_states ADD COLUMN {column} TEXT")
 
 
+def _add_unread_amounts(connection: sqlite3.Connection) -> None:
+    """Prices that are not numbers are kept as they were sent; before, they were stored as 0."""
+    if "unread_amount" not in {row[1] for row in connection.execute("PRAGMA table_info(events)")}:
+        connection.execute("ALTER TABLE events ADD COLUMN unread_amount TEXT")
+
+
 def _count_values(connection: sqlite3.Connection) -> None:
     """The counts of API logs are rebuilt with those by path and client."""
     connection.execute("DROP TABLE IF EXISTS api_logs_counts")
@@ -156,6 +162,7 @@ _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     43: _weigh_and_price,
     44: _count_values,
     46: add_missing_sets,
+    52: _add_unread_amounts,
     **ROW_STEPS,
 }
 # version -> the migration of rows, for files older than that version, once their tables have all columns.
@@ -263,7 +270,7 @@ CREATE TABLE IF NOT EXISTS events (
     sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, organization_id TEXT NOT NULL, transaction_id TEXT NOT NULL,
     code TEXT NOT NULL, external_subscription_id TEXT, timestamp INTEGER NOT NULL, properties TEXT NOT NULL,
     precise_total_amount_cents TEXT, created_at INTEGER NOT NULL, texts TEXT, millionths TEXT, long_numbers TEXT,
-    in_advance INTEGER, uncounted INTEGER, filter_values INTEGER);
+    in_advance INTEGER, uncounted INTEGER, filter_values INTEGER, unread_amount TEXT);
 CREATE TABLE IF NOT EXISTS event_counts (
     organization_id TEXT NOT NULL, external_subscription_id TEXT NOT NULL, slot INTEGER NOT NULL, code TEXT NOT NULL,
     n INTEGER NOT NULL, first_sequence INTEGER, last_sequence INTEGER,

@@ -24,6 +24,7 @@ from usagebill.storage.event_queries import (
     EventQuery,
     EventRange,
     Group,
+    Lacking,
     StateFault,
 )
 from usagebill.storage.event_rows import COLUMNS, event_of, filter_sql, microseconds, size_sql
@@ -38,7 +39,7 @@ from usagebill.storage.record_sql import bounded
 from usagebill.storage.usage_series import MissingSeries
 
 _SEQUENCE: Final = "events"
-_INSERT: Final = f"INSERT INTO events ({STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_INSERT: Final = f"INSERT INTO events ({STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _LISTED: Final = ", ".join(f"e.{column.strip()}" for column in COLUMNS.split(","))
 
 
@@ -351,14 +352,18 @@ class PostgresEvents:
             [event_range.external_subscription_id for event_range in ranges],
             [event_range.code for event_range in ranges],
             *(instants(name) for name in ("earliest", "latest", "received_from", "received_before")),
-            [event_range.uncounted for event_range in ranges],
+            [event_range.lacking for event_range in ranges],
             self._organization_id,
         ]
         alike = (
             " AND e.code = r.code AND (r.earliest IS NULL OR e.timestamp >= r.earliest)"
             " AND (r.latest IS NULL OR e.timestamp <= r.latest)"
             " AND (r.received_from IS NULL OR e.created_at >= r.received_from)"
-            " AND (r.received_before IS NULL OR e.created_at < r.received_before) AND (NOT r.uncounted OR e.uncounted)"
+            " AND (r.received_before IS NULL OR e.created_at < r.received_before) "
+            f" AND (r.lacking IS NULL OR r.lacking = '{Lacking.COUNTABLE_PROPERTY}' AND e.uncounted"
+            " OR NOT e.uncounted AND e.precise_total_amount_cents IS NULL AND"
+            f" r.lacking = CASE WHEN e.unread_amount IS NULL THEN '{Lacking.AMOUNT}'"
+            f" ELSE '{Lacking.READABLE_AMOUNT}' END)"
         )
         # Separate from events without a subscription, so that each uses an index.
         source = " UNION ALL ".join(
@@ -370,8 +375,8 @@ class PostgresEvents:
         )
         with_clause = (
             "WITH ranges AS (SELECT * FROM unnest(?::int[], ?::text[], ?::text[], ?::bigint[], ?::bigint[],"
-            " ?::bigint[], ?::bigint[], ?::boolean[]) AS r (place, subscription, code, earliest, latest, received_from,"
-            f" received_before, uncounted)), e AS ({source})"
+            " ?::bigint[], ?::bigint[], ?::text[]) AS r (place, subscription, code, earliest, latest, received_from,"
+            f" received_before, lacking)), e AS ({source})"
         )
         return with_clause, [*values, self._organization_id]
 

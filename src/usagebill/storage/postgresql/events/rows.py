@@ -48,6 +48,7 @@ def row_of(sequence: int, event: Event, in_advance: bool, uncounted: bool) -> tu
         encode_json(properties).decode(),
         None if amount is None else str(amount),
         _received(event.created_at),
+        event.unread_amount,
         None if texts is None else encode_json(texts).decode(),
         encode_json(numbers).decode() if numbers else None,
         in_advance,

@@ -36,9 +36,9 @@ from usagebill.storage.sqlite.events.states import faults, keep_up, rebuild
 from usagebill.storage.usage_series import MissingSeries
 
 _STORED: Final = f"{COLUMNS}, texts, millionths, long_numbers"
-_INSERT: Final = f"INSERT INTO events ({_STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"
+_INSERT: Final = f"INSERT INTO events ({_STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _INSERT_SOME: Final = (
-    f"INSERT INTO events ({_STORED}, in_advance, uncounted, filter_values) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    f"INSERT INTO events ({_STORED}, in_advance, uncounted, filter_values) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 _ROWS_AT_ONCE: Final = 500
 _FEW: Final = 10_000

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from usagebill.core.events import Event
-from usagebill.storage.event_queries import EventRange
+from usagebill.storage.event_queries import EventRange, Lacking
 from usagebill.storage.event_rows import COLUMNS, event_of, microseconds
 
 _FIRST, _LAST = -(2**62), 2**62
@@ -29,6 +29,15 @@ _IN_RANGE = (
     " AND e.timestamp >= r.earliest AND e.timestamp <= r.latest"
     " AND e.created_at >= r.received_from AND e.created_at < r.received_before"
 )
+
+_UNPRICED = " AND e.uncounted IS NULL AND e.precise_total_amount_cents IS NULL AND e.unread_amount IS"
+# The index that finds the events of a range, and a test.
+_SOURCES: Final[Mapping[Lacking | None, tuple[str, str]]] = {
+    None: ("events_usage", ""),
+    Lacking.COUNTABLE_PROPERTY: ("events_uncounted", " AND e.uncounted = 1"),
+    Lacking.AMOUNT: ("events_usage", f"{_UNPRICED} NULL"),
+    Lacking.READABLE_AMOUNT: ("events_usage", f"{_UNPRICED} NOT NULL"),
+}
 
 
 def senders(
@@ -77,10 +86,9 @@ def _json(ranges: Sequence[tuple[int, EventRange]]) -> str:
 
 def _sources(ranges: Sequence[EventRange]) -> Iterator[tuple[str, str]]:
     """The tables and indexes with the events of these ranges, and the ranges as JSON."""
-    for uncounted in (False, True):
-        some = [(place, event_range) for place, event_range in enumerate(ranges) if event_range.uncounted == uncounted]
+    for lacking, (source, also) in _SOURCES.items():
+        some = [(place, event_range) for place, event_range in enumerate(ranges) if event_range.lacking == lacking]
         if some:
-            source, also = ("events_uncounted", " AND e.uncounted = 1") if uncounted else ("events_usage", "")
             yield (
                 f"FROM {_RANGES} r CROSS JOIN events e INDEXED BY {source}"
                 f" WHERE e.organization_id = ? AND {_IN_RANGE}{also}",

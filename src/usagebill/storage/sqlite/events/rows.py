@@ -61,6 +61,7 @@ def row_of(event: Event) -> tuple[Any, ...]:
         encode_json(properties).decode(),
         None if event.precise_total_amount_cents is None else str(event.precise_total_amount_cents),
         _received(event.created_at),
+        event.unread_amount,
         None if texts is None else encode_json(texts).decode(),
         encode_json(millionths).decode() if millionths else None,
         encode_json(long_numbers).decode() if long_numbers else None,
