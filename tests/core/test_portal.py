@@ -24,6 +24,12 @@ def test_a_link_opens_the_pages_of_its_customer_for_twelve_hours() -> None:
     assert not is_good_token("key", TOKEN, NOW + LASTS)
 
 
+def test_no_link_lasts_longer_than_one_that_is_made_now() -> None:
+    assert is_good_token("key", portal_token("key", "cus", NOW + timedelta(minutes=10)), NOW)
+    assert not is_good_token("key", portal_token("key", "cus", NOW + timedelta(minutes=11)), NOW)
+    assert not is_good_token("key", portal_token("key", "cus", NOW + timedelta(days=3650)), NOW)
+
+
 @pytest.mark.parametrize(
     "token",
     [
