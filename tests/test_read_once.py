@@ -112,3 +112,21 @@ def test_an_upgrade_asks_for_each_record_once_or_twice(
     assert lookups.most(lookups.questions) == []
     assert lookups.records.total() <= 9
     assert lookups.questions.total() <= 40
+
+
+def test_a_one_off_invoice_asks_as_often_for_many_lines_as_for_few(
+    box: Scenario, watched: Callable[[Callable[[], object]], Lookups]
+) -> None:
+    box.customer()
+    box.tax("20", applied_to_organization=False)
+    for number in range(30):
+        box.add_on(f"part-{number}", 100)
+
+    def questions(lines: int) -> int:
+        fees = [{"add_on_code": f"part-{number}", "tax_codes": ["vat"]} for number in range(lines)]
+        body = {"external_customer_id": "acme", "currency": "EUR", "fees": fees}
+        lookups = watched(lambda: box.post("/invoices", invoice=body))
+        asked = [question[0] for question in lookups.questions.elements() if isinstance(question, tuple)]
+        return asked.count("AddOn") + asked.count("Tax")
+
+    assert questions(30) == questions(2)

@@ -111,7 +111,8 @@ def refuse_slips(kind: type, values: Mapping[str, object]) -> None:
     fractional: dict[str, list[str]] = {}
     for slip in slips(kind, values):
         if slip.code == UNKNOWN:
-            raise TypeError(f"unknown argument {slip.path}" + (f"; did you mean {slip.near}?" if slip.near else ""))
+            near = slip.near
+            raise TypeError(f"unknown argument {slip.path}" + (f"; did you mean {near}?" if near else ""))
         fractional[slip.path] = [slip.code]
     if fractional:
         raise Invalid(fractional)

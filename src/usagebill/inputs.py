@@ -2,7 +2,8 @@
 
 The same classes serve library callers (keyword arguments) and HTTP bodies. `read` turns parsed JSON into one: scalars
 are converted where that is harmless (`"10"` for an integer, a number for a text), values of the wrong shape count as
-absent, unknown keys are ignored, and null is a value.
+absent, unknown keys are ignored, and null is a value. A list of more than `MOST_ENTRIES` entries is refused before any
+of them is read (`up_to`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, da
 import attrs
 import cattrs
 
+from usagebill.core import limits
 from usagebill.core.errors import Invalid, joined_place
 from usagebill.core.instants import parse_instant
 from usagebill.core.limits import Range
@@ -53,6 +55,14 @@ _SHAPE = "shape"
 def sent_as(shape: Any) -> Any:
     """A field that the operation reads itself, as an input of this class or a list of them (`tuple[...]`)."""
     return attrs.field(default=ABSENT, metadata={_SHAPE: shape})
+
+
+_MOST = "most"
+
+
+def up_to(most: int | None) -> Any:
+    """A field whose lists have up to `most` entries instead of `MOST_ENTRIES`; None: the operation checks it."""
+    return attrs.field(default=ABSENT, metadata={_MOST: most})
 
 
 def shape_of(field: attrs.Attribute[Any]) -> Any:
@@ -221,8 +231,29 @@ def _list(hint: Any) -> Callable[[Any, Any], Any]:
     return structure
 
 
+def _is_read(hint: Any) -> bool:
+    """Whether values of a type are read here to their end, and not by the operation."""
+    inner = _without_absent(hint) if _is_maybe(hint) else hint
+    return inner is not object and not _is_mapping(inner)
+
+
+def _longest_list(value: object, *, is_read: bool) -> int:
+    """The number of entries of a list, or of the longest one inside if nothing here reads what is inside."""
+    longest, pending = 0, [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, (list, tuple)):
+            longest = max(longest, len(item))
+            pending.extend(() if is_read else item)
+        elif isinstance(item, Mapping) and not is_read:
+            pending.extend(item.values())
+    return longest
+
+
 def _class(kind: Any) -> Callable[[Any, Any], Any]:
-    hints = {item.name: item.type for item in attrs.fields(attrs.resolve_types(kind))}
+    fields_of_kind = attrs.fields(attrs.resolve_types(kind))
+    hints = {item.name: item.type for item in fields_of_kind}
+    most = {item.name: item.metadata.get(_MOST, limits.MOST_ENTRIES) for item in fields_of_kind}
 
     def structure(value: Any, _: Any) -> Any:
         if isinstance(value, kind):
@@ -231,8 +262,16 @@ def _class(kind: Any) -> Callable[[Any, Any], Any]:
             raise _Dropped
         fields: dict[str, Any] = {}
         wrong: dict[str, object] = {}
+        reasons: dict[str, str] = {}
         for name, hint in hints.items():
             if name in value:
+                if (
+                    most[name] is not None
+                    and (length := _longest_list(value[name], is_read=_is_read(hint))) > most[name]
+                ):
+                    wrong[name] = ["too_many_values"]
+                    reasons[name] = f"has {length:,} values; send at most {most[name]:,}"
+                    continue
                 try:
                     fields[name] = _converter.structure(value[name], hint)
                 except _Dropped:
@@ -243,7 +282,7 @@ def _class(kind: Any) -> Callable[[Any, Any], Any]:
                     problem.place = joined_place(name, problem.place)
                     raise
         if wrong:
-            raise Invalid(wrong)
+            raise Invalid(wrong, reasons=reasons)
         return kind(**fields)
 
     return structure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, get_args, get_origin
 
 import attrs
@@ -36,6 +37,8 @@ _LONGEST = 80
 _MOST_VALUES = 12
 # The number of parts of a batch named in one message; `messages` has all.
 _MOST_TEXTS = 10
+# Errors that are put in words; of more, `details` has the codes, and `message` says how many there are.
+_MOST_WORDED = 1000
 _HIDDEN = "(not shown)"
 _CURRENCY_FIELDS = frozenset({"currency", "amount_currency", "default_currency"})
 # Codes whose text includes the field's description.
@@ -75,9 +78,9 @@ def word(
     owner = {name: value for name, value in (path or {}).items() if name not in fields}
     request = _Request({**owner, **(sent or {})}, kind, SECRETS | secrets, prefix)
     if isinstance(problem, Invalid):
-        problem.messages = request.messages(problem)
+        problem.messages, unworded = request.messages(problem)
         texts = [text for texts in problem.messages.values() for text in texts]
-        more = len(texts) - _MOST_TEXTS
+        more = len(texts) + unworded - _MOST_TEXTS
         problem.message = "; ".join(texts[:_MOST_TEXTS]) + (f"; and {more} more" if more > 0 else "")
     else:
         problem.message = _message(problem, request, near)
@@ -167,16 +170,19 @@ class _Request:
         self._secrets = secrets
         self._prefix = prefix
         self._reasons: Mapping[str, str] = {}
+        self._unworded = 0
+        self._left = _MOST_WORDED
 
-    def messages(self, problem: Invalid) -> Mapping[str, Sequence[str]]:
-        """The texts of each field of the refusal's details, in their order."""
+    def messages(self, problem: Invalid) -> tuple[Mapping[str, Sequence[str]], int]:
+        """The texts of each field of the refusal's details, in their order, and how many errors are left out."""
         if isinstance(problem.details, str):
             code, _, reason = problem.details.partition(": ")
             meaning, remedy = refusal_of(code)
-            return {"base": [f"{meaning}: {reason}; {remedy}" if reason else meaning]}
+            return {"base": [f"{meaning}: {reason}; {remedy}" if reason else meaning]}, 0
         self._reasons = problem.reasons
         texts = self._texts(problem.details, problem.place)
-        return {field: [self._prefixed(text) for text in inner] for field, inner in texts}
+        worded = {field: [self._prefixed(text) for text in inner] for field, inner in texts}
+        return worded, self._unworded
 
     def _prefixed(self, text: str) -> str:
         """The text with the prefix of ids that the sender used."""
@@ -185,23 +191,34 @@ class _Request:
 
     def _texts(self, details: Mapping[str, object], place: str) -> Iterator[tuple[str, Sequence[str]]]:
         for field, codes in details.items():
-            if isinstance(codes, Mapping):
+            if not self._left:
+                self._unworded += _errors(codes)
+            elif isinstance(codes, Mapping):
                 inner = joined_place(place, self._item(field))
                 if codes.keys() == _ECHOED:
                     codes = _errors_in(str(codes["errors"]))
                 texts = [text for _, inside in self._texts(codes, inner) for text in inside]
                 yield field, texts
             elif isinstance(codes, str):
+                self._left -= 1
                 yield field, [codes]
             elif isinstance(codes, Sequence):
-                yield field, self._of_field(field, [str(code) for code in codes], place)
+                worded = [str(code) for code in codes[: self._left]]
+                self._left -= len(worded)
+                self._unworded += len(codes) - len(worded)
+                yield field, self._of_field(field, worded, place)
 
     def _item(self, field: str) -> str:
         """The place of an item that is named by its position in the list."""
         if not field.isdigit():
             return field
+        return f"{self._only_list}[{field}]"
+
+    @cached_property
+    def _only_list(self) -> str:
+        """The name of the only list that was sent; empty if there are several."""
         lists = [name for name, value in self._sent.items() if isinstance(value, (list, tuple))]
-        return f"{lists[0]}[{field}]" if len(lists) == 1 else f"[{field}]"
+        return lists[0] if len(lists) == 1 else ""
 
     def _of_field(self, field: str, codes: Sequence[str], place: str) -> list[str]:
         field = field.replace("thresholds:value", "thresholds")
@@ -276,11 +293,18 @@ class _Request:
             return place, value
         if place in _NAMED_BY and _NAMED_BY[place] in self._sent:
             return _NAMED_BY[place], self._sent[_NAMED_BY[place]]
-        name = _PLACE.findall(place)[-1] if _PLACE.findall(place) else place
-        elsewhere = [(path, inner) for path, inner in _leaves(self._sent) if path.rpartition(".")[2] == name]
-        if len(elsewhere) == 1 and "[" not in place:
-            return elsewhere[0]
-        return place, _ABSENT
+        if "[" in place:
+            return place, _ABSENT
+        elsewhere = self._leaves_by_name.get(place.rpartition(".")[2], ())
+        return elsewhere[0] if len(elsewhere) == 1 else (place, _ABSENT)
+
+    @cached_property
+    def _leaves_by_name(self) -> Mapping[str, Sequence[tuple[str, object]]]:
+        """What was sent by the name of its field, with places: one refusal may ask for thousands."""
+        named: dict[str, list[tuple[str, object]]] = {}
+        for path, inner in _leaves(self._sent):
+            named.setdefault(path.rpartition(".")[2], []).append((path, inner))
+        return named
 
     def place_of(self, value: str) -> str:
         """The place of a value that occurs exactly once; otherwise empty."""
@@ -303,6 +327,13 @@ class _Request:
                 described = None
             kind = get_args(hint)[0] if get_origin(hint) in (list, tuple) else hint
         return described, hint
+
+
+def _errors(codes: object) -> int:
+    """The number of errors in details, at any depth."""
+    if isinstance(codes, Mapping) and codes.keys() != _ECHOED:
+        return sum(_errors(inner) for inner in codes.values())
+    return len(codes) if isinstance(codes, (list, tuple)) else 1
 
 
 def _errors_in(text: str) -> Mapping[str, object]:

@@ -6,9 +6,9 @@ always, the API on request.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
 import attrs
@@ -29,11 +29,16 @@ _OPEN = frozenset({"CloudEventFields"})
 
 
 class Slip(NamedTuple):
-    """A field that would not have the intended effect. `near` is a name that may have been meant."""
+    """A field that would not have the intended effect."""
 
     path: str
     code: str
-    near: str | None = None
+    find_near: Callable[[], str | None] = lambda: None
+
+    @property
+    def near(self) -> str | None:
+        """A name that may have been meant, which is looked for only now."""
+        return self.find_near()
 
 
 def field_names(kind: type) -> frozenset[str]:
@@ -55,7 +60,7 @@ def slips(kind: type, source: Mapping[str, object], path: str = "") -> Iterator[
     model = source.get("charge_model")
     for name, value in source.items():
         if name not in hints:
-            yield Slip(path + name, UNKNOWN, near_field(name, kind))
+            yield Slip(path + name, UNKNOWN, partial(near_field, name, kind))
         elif value is not None:
             yield from _within(hints[name], value, name, path + name, model if isinstance(model, str) else None)
 
@@ -140,7 +145,7 @@ def _properties(properties: Mapping[str, object], path: str, model: str | None) 
         return
     for name, value in properties.items():
         if name not in keys and value is not None:
-            yield Slip(f"{path}.{name}", UNKNOWN, near_name(name, keys))
+            yield Slip(f"{path}.{name}", UNKNOWN, partial(near_name, name, keys))
         elif name == "presentation_group_keys":
             for place, item in enumerate(_listed(value)):
                 if isinstance(item, Mapping):
@@ -159,4 +164,4 @@ def _all_keys() -> frozenset[str]:
 def _unknown(value: Mapping[str, object], known: Collection[str], path: str) -> Iterator[Slip]:
     for name in value:
         if name not in known:
-            yield Slip(f"{path}.{name}", UNKNOWN, near_name(name, known))
+            yield Slip(f"{path}.{name}", UNKNOWN, partial(near_name, name, known))

@@ -169,10 +169,3 @@ def test_metadata_may_be_asked_for_in_a_hundred_pairs(box: Scenario, path: str) 
     for count in (101, 1001, 20_000):
         status, answer = find_by_pairs(count)
         assert (status, answer["error_details"]) == (422, {"metadata": ["invalid_count"]})
-
-
-def test_a_filter_may_have_any_number_of_values(box: Scenario) -> None:
-    status, answer = box.request(
-        "GET", "/api/v1/customers", json={"zipcodes": [str(number) for number in range(40_000)]}
-    )
-    assert (status, answer["customers"]) == (200, [])

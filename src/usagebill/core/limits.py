@@ -15,6 +15,9 @@ from decimal import Decimal
 
 from usagebill.core.numbers import truncate_to
 
+# Entries of any list of a request, if nothing else is said: as many as the longest page has. An entry may cost a query,
+# while other writers wait.
+MOST_ENTRIES = 1_000
 # Filters of one charge; values that its filters accept in total, and values that a metric declares.
 MOST_FILTERS = 10_000
 MOST_FILTER_VALUES = 100_000

@@ -13,6 +13,8 @@ from usagebill.sent_fields import UNKNOWN, Slip, field_names, slips
 
 _LOG_EVERY = timedelta(hours=1)
 _MOST_LOGGED = 20
+# Names are compared with all fields, which takes long.
+_MOST_SUGGESTED = 20
 _PAGING = frozenset({"page", "per_page"})
 _log = structlog.get_logger("usagebill.http")
 
@@ -42,7 +44,8 @@ class Strictness:
             return
         wish = headers.get("usagebill-strict", "").strip().lower()
         if wish in ("true", "1") or (self._always and wish not in ("false", "0")):
-            meant = {slip.path: f"is not a field; did you mean {slip.near}?" for slip in slips if slip.near is not None}
+            near = {slip.path: slip.near for slip in slips[:_MOST_SUGGESTED]}
+            meant = {path: f"is not a field; did you mean {name}?" for path, name in near.items() if name is not None}
             raise Invalid({slip.path: [slip.code] for slip in slips}, reasons=meant)
         name = (key_id, endpoint.path, tuple(sorted(slip.path for slip in slips)[:_MOST_LOGGED]))
         logged_at = self._logged.get(name)

@@ -25,7 +25,7 @@ from usagebill.core.filters import trimmed_values
 from usagebill.core.numbers import parse_decimal
 from usagebill.core.plans import Charge, Plan
 from usagebill.core.unbilled import is_uncounted
-from usagebill.inputs import ABSENT, Absent, Input, Maybe, Paging, changes, value_or
+from usagebill.inputs import ABSENT, Absent, Input, Maybe, Paging, changes, up_to, value_or
 from usagebill.operations import draft_invoices
 from usagebill.operations.alert_watch import watch_plans
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
@@ -38,7 +38,7 @@ from usagebill.work import Reader, Work
 @Input
 class MetricFilterInput:
     key: Maybe[str] = ABSENT
-    values: Maybe[tuple[str, ...]] = ABSENT
+    values: Maybe[tuple[str, ...]] = up_to(None)
 
 
 @Input
@@ -53,14 +53,14 @@ class BillableMetricInput:
     rounding_function: Maybe[str] = ABSENT
     rounding_precision: Maybe[Annotated[int, limits.ROUNDING_PRECISION]] = ABSENT
     expression: Maybe[str] = ABSENT
-    filters: Maybe[tuple[MetricFilterInput, ...]] = ABSENT
+    filters: Maybe[tuple[MetricFilterInput, ...]] = up_to(None)
 
 
 @Input
 class ExpressionEventInput:
     code: Maybe[str] = ABSENT
     timestamp: Maybe[str] = ABSENT
-    properties: Maybe[Mapping[str, object]] = ABSENT
+    properties: Maybe[Mapping[str, object]] = up_to(None)
 
 
 @Input

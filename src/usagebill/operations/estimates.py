@@ -24,7 +24,7 @@ from usagebill.core.pricing.estimates import InstantEstimate, instant_estimate
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus, active_subscription
 from usagebill.core.taxes import taxed_fee
 from usagebill.inputs import changes
-from usagebill.operations.events import EventInput, EventsInput
+from usagebill.operations.events import EventInput, EventsInput, events_sent
 from usagebill.queries.customers import customer_of
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.events import advance_charges, event_price, part_for
@@ -111,9 +111,7 @@ def estimate_batch_instant_fees(reader: Reader, request: EventsInput) -> list[In
     An event whose code no charge matches has no fee; a plan without any such charge is refused.
     """
     groups: dict[str | None, list[Received]] = {}
-    if not request.events:
-        raise Invalid(events="no_events")
-    for event in request.events:
+    for event in events_sent(reader, request.events):
         received = _received(reader, _members(event))
         groups.setdefault(received.external_subscription_id, []).append(received)
     fees: list[InstantFee] = []

@@ -10,9 +10,9 @@ from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.event_batches import Problems
 from usagebill.core.event_sources import LONGEST_PAYLOAD, EventSource, IngestedEvents, RefusedEvent
 from usagebill.core.events import Event
-from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, up_to
 from usagebill.operations.backlog import Unrelated, without_backlog
-from usagebill.operations.events import Ingested, ingest_each
+from usagebill.operations.events import Ingested, events_sent, ingest_each
 from usagebill.storage.conditions import Condition, asc, desc, eq
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
@@ -44,7 +44,7 @@ class Taken:
 class CloudEventsInput:
     """`events` are CloudEvents 1.0 in JSON, as the format `application/cloudevents-batch+json` lists them."""
 
-    events: Maybe[tuple[object, ...]] = ABSENT
+    events: Maybe[tuple[object, ...]] = up_to(None)
 
 
 @Input
@@ -152,11 +152,7 @@ def ingest_cloud_events(work: Work, request: CloudEventsInput) -> IngestedEvents
 
     Raises `Invalid`, its details by the position (as text) of each event refused.
     """
-    sent = request.events or ()
-    if not sent:
-        raise Invalid(events="no_events")
-    if len(sent) > work.settings.events_per_batch:
-        raise Invalid(events="too_many_events")
+    sent = events_sent(work, request.events)
     events: list[Mapping[str, object]] = []
     problems: dict[int, Problems] = {}
     for position, item in enumerate(sent):

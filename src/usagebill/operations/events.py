@@ -26,7 +26,7 @@ from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckReceivedEvents, ProcessEvents
 from usagebill.core.unbilled import UnbilledEvent
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given, up_to
 from usagebill.operations import ongoing_balances, progressive_billing, unbilled_events
 from usagebill.operations.alert_watch import watch_events
 from usagebill.operations.backlog import Unrelated, without_backlog
@@ -52,14 +52,14 @@ class EventInput:
     external_subscription_id: Maybe[object] = ABSENT
     timestamp: Maybe[object] = ABSENT
     precise_total_amount_cents: Maybe[object] = ABSENT
-    properties: Maybe[object] = ABSENT
+    properties: Maybe[object] = up_to(None)
 
 
 @Input
 class EventsInput:
     """`events` are as in `EventInput`."""
 
-    events: Maybe[tuple[object, ...]] = ABSENT
+    events: Maybe[tuple[object, ...]] = up_to(None)
 
 
 @Input
@@ -92,14 +92,18 @@ def create(work: Work, request: EventInput) -> Event:
 @without_backlog(Unrelated.OWN_INSTANT)
 def create_batch(work: Work, request: EventsInput) -> list[Event]:
     """Ingest a batch of events, all or none. Raises `Invalid`, its details by the position of each event refused."""
-    sent = request.events or ()
-    if not sent:
+    return ingest(work, events_sent(work, request.events))
+
+
+def events_sent(reader: Reader, events: Maybe[tuple[object, ...]]) -> tuple[object, ...]:
+    """The events of a request. Raises `Invalid` if there are none, or more than one request may bring."""
+    if not events:
         raise Invalid(events="no_events")
-    if len(sent) > work.settings.events_per_batch:
-        most = work.settings.events_per_batch
-        reason = f"has {len(sent):,} events, and one request may bring {most:,}; send several"
+    most = reader.settings.events_per_batch
+    if len(events) > most:
+        reason = f"has {len(events):,} events, and one request may bring {most:,}; send several"
         raise Invalid(events="too_many_events", reasons={"events": reason})
-    return ingest(work, sent)
+    return events
 
 
 @without_backlog(Unrelated.OWN_INSTANT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 
-from usagebill.core.limits import CHARGE_AMOUNT, Range
+from usagebill.core.limits import CHARGE_AMOUNT, MOST_FILTER_KEYS, Range
 from usagebill.core.numbers import ZERO, parse_decimal
 
 _MOST_PRESENTATION_KEYS = 2
@@ -79,6 +79,8 @@ def grouping_errors(properties: Mapping[str, object]) -> list[str]:
         isinstance(keys, list | tuple) and all(isinstance(key, str) and not is_blank(key) for key in keys)
     ):
         errors.append("invalid_type")
+    elif keys is not None and len(keys) > MOST_FILTER_KEYS:
+        errors.append("too_many_keys")
     shown = grouping.get("presentation_group_keys")
     if shown is not None:
         errors.extend(_presentation_errors(shown))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -94,7 +94,8 @@ def create(work: Work, request: OneOffInput) -> Invoice:
     customer = customer_by_external_id(work, request.external_customer_id or "")
     if not request.fees:
         raise NotFound("fees")
-    lines = [_placed_line(work, position, fee) for position, fee in enumerate(request.fees)]
+    add_ons = {add_on.code: add_on for add_on in work.tx.find(AddOn, within("code", _add_on_codes(request.fees)))}
+    lines = [_placed_line(work, position, fee, add_ons) for position, fee in enumerate(request.fees)]
     entity = _entity(work, customer, request.billing_entity_code)
     customer_entity = entity_of(work, customer)
     currency = request.currency or customer.currency or customer_entity.default_currency
@@ -128,20 +129,25 @@ def create(work: Work, request: OneOffInput) -> Invoice:
         payment_method=chosen_method(value_or(request.payment_method, None)),
     )
     provided = connection_of(work, customer) is not None
-    fees = [_fee(work, invoice, line, provided=provided) for line in lines]
+    taxes = {} if provided else _taxes(work, lines)
+    fees = [_fee(work, invoice, line, taxes) for line in lines]
     check_fees(fees)
     bill = settled_bill(work, invoice, (), fees, section_ids=_sections(work, request))
     check_amounts(bill.invoice)
     return record(work, replace(bill, message=kind.message))
 
 
-def _placed_line(reader: Reader, position: int, request: OneOffFeeInput) -> _Line:
+def _add_on_codes(fees: Sequence[OneOffFeeInput]) -> list[str]:
+    return sorted({value_or(fee.add_on_code, "") for fee in fees})
+
+
+def _placed_line(reader: Reader, position: int, request: OneOffFeeInput, add_ons: Mapping[str, AddOn]) -> _Line:
     with placed(f"fees[{position}]"):
-        return _line(reader, request)
+        return _line(reader, request, add_ons)
 
 
-def _line(reader: Reader, request: OneOffFeeInput) -> _Line:
-    add_on = reader.tx.first(AddOn, eq("code", request.add_on_code or ""))
+def _line(reader: Reader, request: OneOffFeeInput, add_ons: Mapping[str, AddOn]) -> _Line:
+    add_on = add_ons.get(request.add_on_code or "")
     if add_on is None:
         raise NotFound("add_on", request.add_on_code)
     units = value_or(request.units, ONE)
@@ -190,9 +196,15 @@ def _sections(reader: Reader, request: OneOffInput) -> tuple[str, ...] | None:
     return invoice_custom_sections.ids_of_codes(reader, codes) if codes else None
 
 
-def _fee(reader: Reader, invoice: Invoice, line: _Line, *, provided: bool) -> Fee:
-    """The fee of a line. If a tax provider gives its taxes, the tax codes of the line are ignored."""
+def _taxes(reader: Reader, lines: Sequence[_Line]) -> Mapping[str, Tax]:
+    """The taxes that lines name, by code, in the order of a query for those of one line."""
+    codes = sorted({code for line in lines for code in line.tax_codes})
+    return {tax.code: tax for tax in reader.tx.find(Tax, within("code", codes))} if codes else {}
+
+
+def _fee(reader: Reader, invoice: Invoice, line: _Line, taxes: Mapping[str, Tax]) -> Fee:
+    """The fee of a line; of its tax codes, only those among `taxes` count."""
     fee = one_off_fee(reader.new_id(), invoice, line.line, reader.now)
-    codes = () if provided else line.tax_codes
-    taxes = reader.tx.find(Tax, within("code", codes)) if codes else []
-    return taxed_fee(fee, taxes, reader.now, reader.new_id) if taxes else fee
+    its_codes = frozenset(line.tax_codes)
+    its_taxes = [tax for code, tax in taxes.items() if code in its_codes] if its_codes else []
+    return taxed_fee(fee, its_taxes, reader.now, reader.new_id) if its_taxes else fee

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Annotated
 
 from usagebill.core import limits
-from usagebill.inputs import ABSENT, Input, Maybe
+from usagebill.inputs import ABSENT, Input, Maybe, up_to
 
 
 @Input
@@ -19,8 +19,8 @@ class AppliedPricingUnitInput:
 @Input
 class ChargeFilterInput:
     invoice_display_name: Maybe[str] = ABSENT
-    properties: Maybe[Mapping[str, object]] = ABSENT
-    values: Maybe[Mapping[str, object]] = ABSENT
+    properties: Maybe[Mapping[str, object]] = up_to(None)
+    values: Maybe[Mapping[str, object]] = up_to(None)
     cascade_updates: Maybe[bool] = ABSENT
 
 
@@ -39,8 +39,8 @@ class ChargeInput:
     regroup_paid_fees: Maybe[str] = ABSENT
     min_amount_cents: Maybe[Annotated[int, limits.CHARGE_MINIMUM]] = ABSENT
     accepts_target_wallet: Maybe[bool] = ABSENT
-    properties: Maybe[Mapping[str, object]] = ABSENT
-    filters: Maybe[tuple[ChargeFilterInput, ...]] = ABSENT
+    properties: Maybe[Mapping[str, object]] = up_to(None)
+    filters: Maybe[tuple[ChargeFilterInput, ...]] = up_to(None)
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
     applied_pricing_unit: Maybe[AppliedPricingUnitInput] = ABSENT
     cascade_updates: Maybe[bool] = ABSENT
@@ -60,7 +60,7 @@ class FixedChargeInput:
     charge_model: Maybe[str] = ABSENT
     pay_in_advance: Maybe[bool] = ABSENT
     prorated: Maybe[bool] = ABSENT
-    properties: Maybe[Mapping[str, object]] = ABSENT
+    properties: Maybe[Mapping[str, object]] = up_to(None)
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
     cascade_updates: Maybe[bool] = ABSENT
 
