@@ -256,6 +256,10 @@ class _Owed:
         if any(terms.get("ahead") for _, terms in charged) or plan.fixed_ahead:
             self.result.unsure.add(key)
         for start, following in periods(self.life, segment, plan.interval):
+            assert segment.last is not None
+            if plan.ahead and plan.trial and min(following, segment.last + DAY) <= self._free_until(segment):
+                # In advance, a commitment goes with a fee, and a period inside the trial has none.
+                continue
             days = self._days(segment, start, following)
             due = Fraction(plan.commitment * days, (following - start).days)
             rest = due - self._plan_fee_in(segment, start, following)

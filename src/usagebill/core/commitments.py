@@ -46,14 +46,11 @@ class Settlement:
         return days_billed(self.window.start, self.window.end, tz, upgraded=self.upgraded)
 
 
-def settlement(
-    cycle: Cycle, record: Boundaries, *, last_fee_at: datetime | None = None, trial_end: datetime | None = None
-) -> Settlement | None:
+def settlement(cycle: Cycle, record: Boundaries, *, last_fee_at: datetime | None = None) -> Settlement | None:
     """The commitment period that `record` settles, None if it settles none.
 
     `last_fee_at` is the timestamp of the latest earlier record with a subscription fee: a plan in advance has nothing
-    to settle before one, except periods in which its trial, up to `trial_end`, made the fee free. Not meant for
-    starting records, which never settle anything.
+    to settle before one. Not meant for starting records, which never settle anything.
     """
     ended_at = cycle.terminated_at
     ended = ended_at is not None and ended_at.replace(microsecond=0) <= record.timestamp
@@ -62,19 +59,18 @@ def settlement(
     upgraded = ended and cycle.succession is Succession.UPGRADE
     if not cycle.pay_in_advance:
         return _settlement(cycle, record.subscription, upgraded=upgraded)
-    if ended and cycle.succession is not Succession.DOWNGRADE:
-        settled = _settlement(cycle, record.subscription, upgraded=upgraded)
-    elif not ended and last_fee_at is not None:
-        settled = _settlement(cycle, current_boundaries(cycle, last_fee_at).subscription)
-    else:
-        # The fee of the period that a downgrade opens is the new plan's, and a trial leaves fees out.
-        closed = cycle.before(cycle.period(local_date(record.timestamp, cycle.tz)))
-        if closed.end < cycle.start_date:
-            return None
-        lived = current_boundaries(replace(cycle, terminated_at=None), day_end(closed.end, cycle.tz))
-        settled = _settlement(cycle, lived.subscription)
-    is_free = trial_end is not None and settled.window.start < trial_end
-    return settled if last_fee_at is not None or is_free else None
+    if last_fee_at is None:
+        return None
+    if not ended:
+        return _settlement(cycle, current_boundaries(cycle, last_fee_at).subscription)
+    if cycle.succession is not Succession.DOWNGRADE:
+        return _settlement(cycle, record.subscription, upgraded=upgraded)
+    # A downgrade takes effect at a period's end: the fee of the period that it opens is the new plan's.
+    closed = cycle.before(cycle.period(local_date(record.timestamp, cycle.tz)))
+    if closed.end < cycle.start_date:
+        return None
+    lived = current_boundaries(replace(cycle, terminated_at=None), day_end(closed.end, cycle.tz))
+    return _settlement(cycle, lived.subscription)
 
 
 def _settlement(cycle: Cycle, window: Window, *, upgraded: bool = False) -> Settlement:

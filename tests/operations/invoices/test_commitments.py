@@ -77,28 +77,3 @@ def test_a_plan_that_ends_brings_in_the_commitment_of_its_days(in_advance: bool)
         # 15 of 30 days: 100.00. In advance, 21.00 of the fee of 42.00 are given back, so they do not count.
         assert given_back == ([2100] if in_advance else [])
         assert asked - sum(given_back) == 10_000
-
-
-@pytest.mark.parametrize("in_advance", [True, False])
-def test_a_trial_frees_the_fee_and_not_the_commitment(in_advance: bool) -> None:
-    with Scenario(now="2024-04-01T00:00:00Z") as box:
-        box.customer()
-        terms = {"interval": "weekly", "trial_period": 10, "minimum_commitment": {"amount_cents": 7_00}}
-        box.plan(amount_cents=0, pay_in_advance=in_advance, **terms)
-        box.subscribe()
-        box.travel_to("2024-04-16T12:00:00Z")
-        box.unsubscribe()
-        # Weeks from Monday 1 and 8 April, and two days.
-        assert sorted(true_ups(box)) == [200, 700, 700]
-
-
-@pytest.mark.parametrize("in_advance", [True, False])
-def test_an_end_within_the_trial_brings_in_the_commitment_of_its_days(in_advance: bool) -> None:
-    with Scenario(now="2024-04-01T00:00:00Z") as box:
-        box.customer()
-        terms = {"trial_period": 20, "minimum_commitment": {"amount_cents": 30_00}}
-        box.plan(amount_cents=1000, pay_in_advance=in_advance, **terms)
-        box.subscribe()
-        box.travel_to("2024-04-12T12:00:00Z")
-        box.unsubscribe()
-        assert true_ups(box) == [12_00]

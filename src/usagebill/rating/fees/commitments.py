@@ -23,7 +23,7 @@ from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ONE, round_to, subtract, total
 from usagebill.queries.billing_periods import BillingContext
-from usagebill.rating.fees.subscription import end_of_trial, subscription_item
+from usagebill.rating.fees.subscription import subscription_item
 from usagebill.storage.conditions import at_most, desc, eq, has, ne, related, within
 from usagebill.work import Reader
 
@@ -33,12 +33,7 @@ def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee])
     commitment = context.plan.minimum_commitment
     if commitment is None or commitment.amount_cents <= 0 or not IN_ARREARS[context.period.invoicing_reason].commitment:
         return None
-    settled = settlement(
-        context.cycle,
-        context.boundaries,
-        last_fee_at=_last_fee_at(reader, context),
-        trial_end=end_of_trial(reader, context.subscription, context.plan.trial_period),
-    )
+    settled = settlement(context.cycle, context.boundaries, last_fee_at=_last_fee_at(reader, context))
     if settled is None:
         return None
     due = commitment_due(commitment.amount_cents, settled, context.cycle.tz)
