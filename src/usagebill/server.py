@@ -16,12 +16,12 @@ import uvicorn
 
 from usagebill.billing import Billing
 from usagebill.http.app import create_app
-from usagebill.http.connections import allow_files, connection_class, look_after
+from usagebill.http.connections import MOST_LEAVING, allow_files, connection_class, look_after
 from usagebill.worker import Worker
 
 _BACKLOG = 2048
-# asyncio accepts up to uvicorn's backlog of new connections at once, before any can be refused.
-_ACCEPTED_AT_ONCE = 100
+# How long no connection is accepted once too many are open, or files are lacking.
+_ACCEPT_PAUSE_SECONDS = 0.01
 _TICKS_A_SECOND = 10
 _BETWEEN_WARNINGS_SECONDS = 10.0
 _log = structlog.get_logger("usagebill.server")
@@ -39,7 +39,9 @@ def bind(host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     """On SIGTERM it keeps serving for a while, during which `/ready` reports that it is about to stop."""
 
-    def __init__(self, config: uvicorn.Config, drain_seconds: float, on_start: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, connections: int, drain_seconds: float, on_start: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self.stopping = False
         self._drain_seconds = drain_seconds
@@ -47,22 +49,67 @@ class _Server(uvicorn.Server):
         self._stop_at: float | None = None
         self._looked_at = time.monotonic()
         self._told_at = -_BETWEEN_WARNINGS_SECONDS
+        self._most_open = connections + MOST_LEAVING
+        # Few enough that a request is read before later connections could push its own out.
+        self._accepted_at_once = max(1, min(MOST_LEAVING, connections // 4))
+        # Accepted, but not among the connections yet.
+        self._arriving: set[asyncio.Task[Any]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        asyncio.get_running_loop().set_exception_handler(self._tell)
-        await super().startup(sockets)
+        # No listener for uvicorn: asyncio would accept connections until no file is left.
+        await super().startup([])
         for listener in sockets or ():
-            # uvicorn has shortened it.
-            listener.listen(_BACKLOG)
+            listener.setblocking(False)
+            self._start_accepting(listener)
         self._on_start()
 
-    def _tell(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        # asyncio reports a lack of files a hundred times a second.
-        if not isinstance(context.get("exception"), OSError) or "accept" not in context.get("message", ""):
-            loop.default_exception_handler(context)
-        elif time.monotonic() - self._told_at >= _BETWEEN_WARNINGS_SECONDS:
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listener in sockets or ():
+            asyncio.get_running_loop().remove_reader(listener)
+        await super().shutdown(sockets)
+
+    def _start_accepting(self, listener: socket.socket) -> None:
+        # It is closed if the server has stopped during a pause.
+        if listener.fileno() >= 0:
+            asyncio.get_running_loop().add_reader(listener, self._accept, listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Accept some of the connections that wait; pause if there are as many as there may be."""
+        for _ in range(self._accepted_at_once):
+            if len(self.server_state.connections) + len(self._arriving) >= self._most_open:
+                self._pause_accepting(listener)
+                return
+            try:
+                accepted, _ = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as problem:
+                self._tell(problem)
+                self._pause_accepting(listener)
+                return
+            accepted.setblocking(False)
+            task = asyncio.get_running_loop().create_task(self._connect(accepted))
+            self._arriving.add(task)
+            task.add_done_callback(self._arriving.discard)
+
+    async def _connect(self, accepted: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(self._new_connection, accepted)
+
+    def _new_connection(self) -> asyncio.Protocol:
+        protocol: Any = self.config.http_protocol_class
+        connection: asyncio.Protocol = protocol(self.config, self.server_state, self.lifespan.state)
+        return connection
+
+    def _pause_accepting(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listener)
+        loop.call_later(_ACCEPT_PAUSE_SECONDS, self._start_accepting, listener)
+
+    def _tell(self, problem: OSError) -> None:
+        if time.monotonic() - self._told_at >= _BETWEEN_WARNINGS_SECONDS:
             self._told_at = time.monotonic()
-            _log.error("connections_not_accepted", reason=str(context["exception"]))
+            _log.error("connections_not_accepted", reason=str(problem))
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if sig == signal.SIGTERM and not self.stopping:
@@ -104,11 +151,11 @@ def serve(
     returns.
     """
     state: list[_Server] = []
+    connections = allow_files(connections)
     app = create_app(billing, log_requests=True, is_stopping=lambda: state[0].stopping)
     config = uvicorn.Config(
         app,
-        http=connection_class(allow_files(connections), head_seconds, body_seconds, answer_seconds),
-        backlog=_ACCEPTED_AT_ONCE,
+        http=connection_class(connections, head_seconds, body_seconds, answer_seconds),
         ws="none",
         log_config=None,
         access_log=False,
@@ -116,7 +163,7 @@ def serve(
         lifespan="off",
         timeout_graceful_shutdown=30,
     )
-    server = _Server(config, drain_seconds, on_start)
+    server = _Server(config, connections, drain_seconds, on_start)
     state.append(server)
     # uvicorn raises the signal once more when it is done; it has been handled.
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import resource
+import signal
 import socket
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -140,6 +142,57 @@ def test_silent_connections_shut_nobody_out(tmp_path: Path) -> None:
     full = [line for line in log if line["event"] == "connections_full"]
     assert [line["most"] for line in full] == [20] * len(full)
     assert 0 < len(log) < 20
+
+
+@contextmanager
+def open_files(most: int) -> Iterator[None]:
+    """Processes that are started within may have this many files open."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@own_server
+def test_a_burst_of_silent_connections_takes_no_files_from_others(tmp_path: Path) -> None:
+    """All of them wait when the server gets to them, and together they are more than the files it may have."""
+    with ExitStack() as stack:
+        with open_files(500):
+            service = Service(tmp_path / "billing.db", "--connections", "100", "--head-seconds", "600")
+        stack.enter_context(service)
+        service.process.send_signal(signal.SIGSTOP)
+        for _ in range(900):
+            stack.enter_context(connect(service))
+        service.process.send_signal(signal.SIGCONT)
+        assert httpx.get(service.announced["url"] + "/ready", timeout=60).status_code == 200
+        for number in range(3):
+            body = {"customer": {"external_id": f"customer-{number}"}}
+            assert service.client.post("/api/v1/customers", json=body).status_code == 200
+        _, log = service.stop()
+    assert {line["event"] for line in log} == {"connections_full", "request"}
+
+
+@own_server
+def test_a_burst_while_every_connection_is_busy_takes_no_files_from_them(tmp_path: Path) -> None:
+    body = b'{"customer": {"external_id": "a"}}'
+    with ExitStack() as stack:
+        with open_files(400):
+            service = Service(tmp_path / "billing.db", "--connections", "1")
+        stack.enter_context(service)
+        busy = stack.enter_context(
+            connect(service, head(service, f"Content-Length: {len(body)}", "Expect: 100-continue"))
+        )
+        assert busy.recv(65536).startswith(b"HTTP/1.1 100")
+        service.process.send_signal(signal.SIGSTOP)
+        refused = [stack.enter_context(connect(service)) for _ in range(600)]
+        service.process.send_signal(signal.SIGCONT)
+        busy.sendall(body)
+        assert busy.recv(65536).startswith(b"HTTP/1.1 200")
+        assert refused[0].recv(65536).startswith(b"HTTP/1.1 503")
+        _, log = service.stop()
+    assert {line["event"] for line in log} == {"connections_full", "request"}
 
 
 @own_server

@@ -26,6 +26,8 @@ _LAST_WORDS_SECONDS = 1.0
 _BETWEEN_WARNINGS_SECONDS = 10.0
 # Files that the process has open besides connections: the database once per reader, logs, outgoing requests.
 _OTHER_FILES = 256
+# Connections beyond the most that are open while they are being refused or closed.
+MOST_LEAVING = 100
 _MESSAGES = {
     HTTPStatus.BAD_REQUEST: "the request is not HTTP, or its head is too long; send HTTP/1.1 with a head below 1 MiB",
     HTTPStatus.REQUEST_TIMEOUT: "the rest of the request did not come in time; send it again, without a pause",
@@ -53,6 +55,8 @@ class Connection(HttpToolsProtocol):
     _content_bytes = 0
     _framing_bytes = 0
     _refused = False
+    # Made to leave for want of room: it is no longer counted, though its file is still open.
+    _leaving = False
     # The start of the current wait, for a head or a body.
     _since = 0.0
     _unsent = 0
@@ -66,12 +70,19 @@ class Connection(HttpToolsProtocol):
 
     def _make_room(self) -> None:
         """Close the connection that has been silent for longest; refuse this one if none is silent."""
-        others: Iterable[Any] = self.connections
-        silent = [other for other in others if other is not self and other.is_silent]
+        connections: Iterable[Any] = self.connections
+        staying = [connection for connection in connections if not connection._leaving]
+        if len(staying) <= self.most:
+            return
+        silent = [connection for connection in staying if connection is not self and connection.is_silent]
         self._warn(len(silent))
         if silent:
-            min(silent, key=lambda other: other._since).transport.abort()
+            victim = min(silent, key=lambda connection: connection._since)
+            # At once: the connection is lost only after all others that arrived together have been made.
+            victim._leaving = True
+            victim.transport.abort()
         else:
+            self._leaving = True
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
 
     def _warn(self, silent: int) -> None:
@@ -214,12 +225,12 @@ def look_after(connections: Iterable[Any], passed: float) -> None:
 def allow_files(connections: int) -> int:
     """Allow this process to have this many connections open, or as many as the system permits; returns their number."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + _OTHER_FILES
+    wanted = connections + MOST_LEAVING + _OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return connections
-    allowed = max(1, soft - _OTHER_FILES)
+    allowed = max(1, soft - MOST_LEAVING - _OTHER_FILES)
     _log.warning("fewer_connections", wanted=connections, allowed=allowed, open_files=soft)
     return allowed
