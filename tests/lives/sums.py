@@ -205,11 +205,7 @@ def _coupon_uses(lived: Lived) -> Iterator[str]:
 
 def _notes(lived: Lived) -> Iterator[str]:
     """No invoice gives back more than it asked for; what a note gave is used, left or withdrawn."""
-    used: dict[str | None, int] = defaultdict(int)
-    for invoice in _counting(lived):
-        for line in invoice.credits:
-            if line.item_type == "credit_note":
-                used[line.source_id] += line.amount_cents
+    used = _used(lived)
     given: dict[str, int] = defaultdict(int)
     invoices = {invoice.id: invoice for invoice in lived.invoices}
     for note in lived.notes:
@@ -218,21 +214,12 @@ def _notes(lived: Lived) -> Iterator[str]:
         given[note.invoice_id] += note.total_amount_cents
         if note.taxes_amount_cents < 0 or note.total_amount_cents < 0:
             yield f"note {note.number}: total {note.total_amount_cents}, taxes {note.taxes_amount_cents}"
-        left = note.balance_amount_cents if note.credit_status == "available" else 0
-        spent = used.get(note.id, 0)
-        if note.credit_status != "voided" and spent + left != note.credit_amount_cents:
-            yield f"note {note.number}: {note.credit_amount_cents} given, {spent} used, {left} left"
-        invoice = invoices[note.invoice_id]
-        after = [
-            line.amount_cents
-            for other in _counting(lived)
-            for line in other.credits
-            if line.source_id == note.id and invoice.voided_at is not None and other.created_at > invoice.voided_at
-        ]
-        if note.id in lived.by_hand and after:
-            yield f"note {note.number} paid {sum(after)} after its invoice was voided"
-        if invoice.status == "voided" and left:
-            yield f"note {note.number} of a voided invoice: {left} left to spend"
+        spent, left = used.get(note.id, 0), note.balance_amount_cents
+        gone = note.voided_amount_cents + note.withdrawn_amount_cents
+        if spent + left + gone != note.credit_amount_cents:
+            yield f"note {note.number}: {note.credit_amount_cents} given, {spent} used, {left} left, {gone} withdrawn"
+        if gone and invoices[note.invoice_id].status != "voided":
+            yield f"note {note.number}: {gone} withdrawn, and its invoice stands"
     for id, cents in given.items():
         invoice = invoices[id]
         asked = invoice.sub_total_including_taxes_amount_cents
@@ -257,27 +244,53 @@ def _wallets(lived: Lived) -> Iterator[str]:
             paid[one.voided_invoice_id] -= one.amount_cents
     for id, invoice in invoices.items():
         expected = invoice.prepaid_credit_amount_cents if invoice.status in COUNTING else 0
-        if paid[id] != expected:
+        if invoice.status != "voided" and paid[id] != expected:
             yield f"{invoice.number} ({invoice.status}) was prepaid {expected} cents, wallets paid {paid[id]}"
 
 
-def _cash(lived: Lived) -> Iterator[str]:
-    """A voided invoice keeps no money, and nobody is asked for more than is due."""
+def _voids(lived: Lived) -> Iterator[str]:
+    """All that paid a voided invoice went back, but for what its own credit notes had given and still give."""
+    used = _used(lived)
     for invoice in lived.invoices:
-        paid = sum(
+        if invoice.status != "voided":
+            continue
+        kept = sum(
             one.amount_cents
             for one in lived.payments
             if one.payable_id == invoice.id and one.payment_status == "succeeded"
         )
-        refunded = sum(note.refund_amount_cents for note in lived.notes if note.invoice_id == invoice.id)
-        if invoice.status == "voided" and paid > refunded:
-            back = sum(
-                note.credit_amount_cents
-                for note in lived.notes
-                if note.invoice_id == invoice.id and note.credit_status != "voided"
-            )
-            if paid > refunded + back:
-                yield f"{invoice.number} is voided, and {paid} were paid"
+        kept += sum(
+            line.amount_cents - line.returned_cents for line in invoice.credits if line.item_type == "credit_note"
+        )
+        for one in lived.transactions:
+            if one.status == "settled" and one.invoice_id == invoice.id and not one.is_inbound:
+                kept += one.amount_cents
+            if one.status == "settled" and one.voided_invoice_id == invoice.id and one.is_inbound:
+                kept -= one.amount_cents
+        given = sum(
+            note.refund_amount_cents + used[note.id] + note.balance_amount_cents
+            for note in lived.notes
+            if note.invoice_id == invoice.id and note.status == "finalized"
+        )
+        if kept != given:
+            yield f"{invoice.number} keeps {kept} cents, and its notes give {given}"
+
+
+def _used(lived: Lived) -> dict[str | None, int]:
+    """The cents that invoices have used of each credit note."""
+    used: dict[str | None, int] = defaultdict(int)
+    for invoice in lived.invoices:
+        if invoice.status not in (*COUNTING, "voided"):
+            continue
+        for line in invoice.credits:
+            if line.item_type == "credit_note":
+                used[line.source_id] += line.amount_cents - line.returned_cents
+    return used
+
+
+def _cash(lived: Lived) -> Iterator[str]:
+    """Nobody is asked for less than nothing."""
+    for invoice in lived.invoices:
         if invoice.status == "finalized" and invoice.due_cents < 0:
             yield f"{invoice.number}: {invoice.due_cents} due"
 
@@ -331,6 +344,7 @@ SUMS: dict[str, Callable[[Lived], Iterator[str]]] = {
     "coupons": _coupon_uses,
     "notes": _notes,
     "wallets": _wallets,
+    "voids of invoices": _voids,
     "cash": _cash,
     "events": _events,
 }
