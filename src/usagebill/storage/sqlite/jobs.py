@@ -58,7 +58,7 @@ class SqliteJobs(JobQueries[sqlite3.Connection]):
     def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:
         if key is not None:
             job = self.get(key)
-            first = None if job is None else self.overdue(job.subject_id, now)
+            first = None if job is None else self.overdue((job.subject_id,), now)
             return first if first is not None and first == job and not first.failed and first.run_at <= now else None
         return next(iter(self._ready("", now, 1, immediate)), None)
 
