@@ -95,17 +95,3 @@ def test_hours_of_a_closed_month_belong_to_the_period_that_the_run_opened(
     run = period("subscription", run_at, timestamp=run_at)
     signed = replace(contract(), zone=LOS_ANGELES, last_run=run if has_run else None)
     assert signed.cycle_at(at, run_tz=run_tz).tz == zone
-
-
-@pytest.mark.parametrize(
-    ("plan", "at", "opens"),
-    [
-        ({}, datetime(2024, 3, 1, 9, tzinfo=UTC), True),
-        ({"interval": "yearly", "bill_charges_monthly": True}, datetime(2025, 1, 1, 9, tzinfo=UTC), True),
-        # In Los Angeles it is still December.
-        ({"interval": "yearly", "bill_charges_monthly": True}, datetime(2025, 1, 1, 7, tzinfo=UTC), False),
-        ({"interval": "yearly", "bill_charges_monthly": True}, datetime(2024, 3, 1, 9, tzinfo=UTC), False),
-    ],
-)
-def test_a_month_of_a_yearly_plan_opens_no_interval(plan: dict[str, Any], at: datetime, opens: bool) -> None:
-    assert replace(contract(plan=plan), zone=LOS_ANGELES).opens_interval_at(at) is opens

@@ -161,6 +161,7 @@ class Subscription:
     started_at: datetime | None
     terminated_at: datetime | None = None
     status: str = "active"
+    billed_from: datetime | None = None
 
 
 class TestMatching:

@@ -52,6 +52,7 @@ class Known:
     started_at: datetime
     terminated_at: datetime | None
     status: str = "active"
+    billed_from: datetime | None = None
 
 
 # Subscriptions of one external id follow each other.

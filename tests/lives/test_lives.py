@@ -32,12 +32,6 @@ AWAITED_LIVES: tuple[str, ...] = (
     "event-at-the-instant-of-an-upgrade",
     "event-of-the-instant-of-an-end",
     "event-of-the-second-of-an-upgrade",
-    "grace-and-upgrade-before-the-run",
-    "in-advance-around-a-downgrade",
-    "in-arrears-around-a-downgrade",
-    "started-in-the-last-microsecond",
-    "trial-that-ends-before-a-billing-day",
-    "upgrade-in-the-last-second",
 )
 
 

@@ -8,9 +8,8 @@ from datetime import datetime, tzinfo
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, dating_settings, finalizes_zero_amount_invoices, timezone
 from usagebill.core.dates import DatingSettings
-from usagebill.core.days import local_date
 from usagebill.core.invoices.records import BillingPeriod
-from usagebill.core.periods import Cycle, Succession, opens_interval, reenters_billed_period
+from usagebill.core.periods import Cycle, Succession, reenters_billed_period
 from usagebill.core.periods.schedule import ending_at_instant
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription, cycle_of
@@ -98,8 +97,3 @@ class Contract:
         if reenters_billed_period(cycle, at, run_at=last.timestamp, run_tz=run_tz):
             return self.cycle(run_tz)
         return cycle
-
-    def opens_interval_at(self, now: datetime) -> bool:
-        """Whether a run at `now` has closed an interval of the plan, not just a month of one: downgrades apply then."""
-        cycle = self.cycle()
-        return opens_interval(cycle, local_date(now, cycle.tz))

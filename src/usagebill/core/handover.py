@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from usagebill.core.events import cut_to_seconds, share_second
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import Subscription, begins_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ def handover(
         )
     ended = subscription.terminated_at
     is_followed = (
-        ended is not None and latest == ended and any(share_second(ended, sibling.started_at) for sibling in siblings)
+        ended is not None and latest == ended and any(share_second(ended, begins_at(sibling)) for sibling in siblings)
     )
     return Handover(earliest=earliest, predecessors=predecessors, is_followed=is_followed)
 
@@ -70,9 +70,9 @@ def own_since(subscription: Subscription, siblings: Sequence[Subscription]) -> d
 
 def _ended_before(subscription: Subscription, siblings: Sequence[Subscription]) -> list[Subscription]:
     """Those of `siblings` that had ended when the subscription started."""
-    started = subscription.started_at
+    started = begins_at(subscription)
     if started is None:
         return []
     # A subscription that ended at the instant of the start comes first if it was created first.
     ended = [sibling for sibling in siblings if sibling.terminated_at is not None and sibling.terminated_at <= started]
-    return [sibling for sibling in ended if sibling.started_at != started or sibling.id < subscription.id]
+    return [sibling for sibling in ended if begins_at(sibling) != started or sibling.id < subscription.id]

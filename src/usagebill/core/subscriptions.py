@@ -113,6 +113,13 @@ def cycle_of(subscription: Subscription, plan: Plan, tz: tzinfo, *, succession: 
     )
 
 
+def begins_at(subscription: Subscribed) -> datetime | None:
+    """The first instant that is the subscription's, None before its start: after a downgrade the local midnight, though
+    a run has started it minutes later; after a plan that continued until the first payment, that payment.
+    """
+    return subscription.billed_from or subscription.started_at
+
+
 def billed_since(subscription: Subscription) -> datetime:
     """Since when its fees are billed as if it had been there: since it was created, or started if its past is billed
     too.
@@ -255,6 +262,9 @@ class Subscribed(Protocol):
     def started_at(self) -> datetime | None: ...
 
     @property
+    def billed_from(self) -> datetime | None: ...
+
+    @property
     def terminated_at(self) -> datetime | None: ...
 
     @property
@@ -269,9 +279,9 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC)
 def subscription_at(subscriptions: Iterable[S], timestamp: datetime, received: datetime | None = None) -> S | None:
     """The one of `subscriptions` (all with the event's external id) to which an event at `timestamp` belongs.
 
-    Started at or before it and terminated, if at all, at or after it, both cut to milliseconds; those that wait for a
-    first payment (`incomplete`) are left out. Of several: not terminated first, then the latest terminated, then the
-    latest started.
+    Begun (`begins_at`) at or before it and terminated, if at all, at or after it, both cut to milliseconds; those that
+    wait for a first payment (`incomplete`) are left out. Of several: not terminated first, then the latest terminated,
+    then the latest begun.
 
     Most senders use whole seconds, so a subscription owns the whole second in which it starts; events `received` before
     the start belong to the previous subscription, if there is one (None: just received).
@@ -280,24 +290,24 @@ def subscription_at(subscriptions: Iterable[S], timestamp: datetime, received: d
         subscription
         for subscription in subscriptions
         if subscription.status != SubscriptionStatus.INCOMPLETE
-        and subscription.started_at is not None
-        and cut_to_seconds(subscription.started_at) <= timestamp
+        and (begins := begins_at(subscription)) is not None
+        and cut_to_seconds(begins) <= timestamp
         and (subscription.terminated_at is None or cut_to_milliseconds(subscription.terminated_at) >= timestamp)
     ]
     exact = [
         candidate
         for candidate in seconds
-        if candidate.started_at is None or cut_to_milliseconds(candidate.started_at) <= timestamp
+        if (begins := begins_at(candidate)) is None or cut_to_milliseconds(begins) <= timestamp
     ]
     later = [
         candidate
         for candidate in seconds
-        if received is None or (candidate.started_at is not None and candidate.started_at < received)
+        if received is None or ((begins := begins_at(candidate)) is not None and begins < received)
     ]
     matching = [candidate for candidate in seconds if not exact or candidate in exact or candidate in later]
     return max(
         matching,
-        key=lambda match: (match.terminated_at is None, match.terminated_at or _BEGINNING, match.started_at),
+        key=lambda match: (match.terminated_at is None, match.terminated_at or _BEGINNING, begins_at(match)),
         default=None,
     )
 

@@ -16,9 +16,10 @@ from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import BillCustomer
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill, foresee_bill
-from usagebill.operations.subscriptions.change import apply_downgrade, gives_way
+from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.schedule import is_due, schedule_billing
 from usagebill.queries.contracts import contract_of, refreshed
+from usagebill.queries.takeovers import takeover
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Work
@@ -34,12 +35,15 @@ def bill_customer(work: Work, task: BillCustomer) -> None:
     )
     contracts = [contract_of(work, subscription) for subscription in active]
     due = [contract for contract in contracts if is_due(work, contract) and not contract.has_overdue_end(work.now)]
-    changing = [contract for contract in due if gives_way(work, contract)]
-    for entries in _grouped(contract for contract in due if contract not in changing):
+    changing = [(contract, change) for contract in due if (change := takeover(work, contract)) is not None]
+    going_on = [contract for contract in due if all(contract is not other for other, _ in changing)]
+    for entries in _grouped(going_on):
         foresee_bill(work, entries, at=work.now, trigger=Trigger.RUN)
     # A subscription whose successor has to be paid first continues until that payment.
     changed = [
-        contract for contract in changing if apply_downgrade(work, contract).status != SubscriptionStatus.INCOMPLETE
+        contract
+        for contract, change in changing
+        if apply_downgrade(work, contract, change).status != SubscriptionStatus.INCOMPLETE
     ]
     for entries in _grouped(contract for contract in due if contract not in changed):
         bill(work, entries, at=work.now, trigger=Trigger.RUN)

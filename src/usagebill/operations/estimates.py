@@ -27,6 +27,7 @@ from usagebill.inputs import changes
 from usagebill.operations.events import EventInput, EventsInput, events_sent
 from usagebill.queries.customers import customer_of
 from usagebill.queries.plans import plan_definition
+from usagebill.queries.takeovers import in_force
 from usagebill.rating.events import advance_charges, event_price, part_for
 from usagebill.rating.fees.in_advance import advance_fee, event_billing
 from usagebill.rating.provider_taxes import estimated
@@ -146,7 +147,7 @@ def _subscription(reader: Reader, received: Received) -> Subscription:
         )
     if subscription is None:
         raise NotFound("subscription", external_id)
-    return subscription
+    return in_force(reader, subscription)
 
 
 def _event(reader: Reader, received: Received) -> Event:

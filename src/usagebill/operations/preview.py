@@ -57,7 +57,7 @@ from usagebill.operations.customer_currency import bill_in
 from usagebill.operations.customers import CustomerInput
 from usagebill.operations.invoices.provider_taxes import previewed
 from usagebill.operations.invoices.subscription import bill, compute, finalize
-from usagebill.operations.subscriptions.change import apply_downgrade, gives_way
+from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.creation import create
 from usagebill.operations.subscriptions.inputs import SubscriptionInput
 from usagebill.operations.subscriptions.termination import terminate
@@ -65,6 +65,7 @@ from usagebill.queries.billing_periods import billed_through_day
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_by_external_id, customer_of, zone_of
 from usagebill.queries.subscriptions import plan_of
+from usagebill.queries.takeovers import takeover
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq, missing, within
@@ -351,8 +352,9 @@ def _continued(work: Work, subscriptions: Sequence[Subscription]) -> tuple[datet
     invoice = None
     for subscription in subscriptions:
         contract = contract_of(later, later.tx.get(Subscription, subscription.id) or subscription)
-        if gives_way(later, contract):
-            closing = _made(later, customer_id, partial(apply_downgrade, later, contract))
+        due = takeover(later, contract)
+        if due is not None:
+            closing = _made(later, customer_id, partial(apply_downgrade, later, contract, due))
             ended = later.tx.get(Subscription, subscription.id)
             if ended is not None and ended.status == SubscriptionStatus.TERMINATED:
                 invoice = closing

@@ -24,6 +24,7 @@ from usagebill.core.invoices.life_cycle import (
 from usagebill.core.invoices.progressive import applied_threshold, billed_so_far, is_invoiced_already
 from usagebill.core.invoices.records import AppliedThreshold, BillingPeriod, Invoice
 from usagebill.core.periods import Boundaries
+from usagebill.core.periods.schedule import awaited_run
 from usagebill.core.plans import Plan, UsageThreshold
 from usagebill.core.progressive_billing import (
     Completion,
@@ -31,7 +32,7 @@ from usagebill.core.progressive_billing import (
     completions,
     passed_thresholds,
 )
-from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckUsageThresholds
 from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.alert_watch import watch_subscription
@@ -41,6 +42,7 @@ from usagebill.operations.usage_so_far import amount_if, note_events, stop_watch
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.subscriptions import applicable_thresholds
+from usagebill.queries.takeovers import Takeover, in_force, takeover, takeovers
 from usagebill.rating.current_usage import usage_so_far
 from usagebill.rating.invoice import progressive_bill
 from usagebill.storage.conditions import Condition, at_least, desc, eq, ne, not_empty, related, within
@@ -62,16 +64,23 @@ def follow_up(work: Work, events: Sequence[Event]) -> None:
         if applicable_thresholds(work, subscription):
             note_events(work, subscription, sent[subscription.external_id])
             work.schedule(CheckUsageThresholds(subscription_id=subscription.id), work.now)
+    for due in takeovers(work, sent):
+        if applicable_thresholds(work, due.following):
+            _check_after_run(work, due)
+
+
+def _check_after_run(work: Work, due: Takeover) -> None:
+    work.schedule(CheckUsageThresholds(subscription_id=due.following.id), awaited_run(due.at, work.now))
 
 
 def check(work: Work, task: CheckUsageThresholds) -> None:
     """Job: invoice the subscription's usage so far if it has passed a threshold since the last invoice.
 
     The customer's backlog is settled first, because a closed period or a plan change decides which usage is current,
-    and whose.
+    and whose. From the midnight of a downgrade on, the check waits for the run that applies it.
     """
     subscription = work.tx.get(Subscription, task.subscription_id)
-    if subscription is None or subscription.status != SubscriptionStatus.ACTIVE:
+    if subscription is None or subscription.status not in UNENDED:
         stop_watching(work, task.subscription_id)
         return
     settle_backlog(work, subscription.customer_id, needed=False)
@@ -90,6 +99,10 @@ def check(work: Work, task: CheckUsageThresholds) -> None:
         stop_watching(work, subscription.id)
         return
     contract = contract_of(work, subscription)
+    due = takeover(work, contract)
+    if due is not None:
+        _check_after_run(work, due)
+        return
     boundaries = running_boundaries(work, contract, cycle_at(contract, work.now), work.now)
     billed = _billed_cents(work, subscription, boundaries)
     invoiced = _historical(work, subscription) + invoiced_cents(work, subscription)
@@ -296,7 +309,7 @@ def get(reader: Reader, external_id: str, options: LifetimeUsageOptions) -> Life
     record = _stored(reader, subscription) or _fresh(reader, subscription)
     invoiced, current = invoiced_cents(reader, subscription), 0
     if subscription.status == SubscriptionStatus.ACTIVE:
-        window, usages = usage_so_far(reader, subscription)
+        window, usages = usage_so_far(reader, in_force(reader, subscription))
         current = sum(result.amounts.amount_cents for usage in usages for result in usage.results)
         invoiced -= _paid_in_advance(reader, subscription, window.start)
     thresholds = applicable_thresholds(reader, subscription)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from usagebill.core.billable_metrics import BillableMetric
@@ -12,9 +12,10 @@ from usagebill.core.events import Event
 from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.near_names import near_name
+from usagebill.core.periods import Succession
 from usagebill.core.plans import Charge, Plan
 from usagebill.core.pricing import MODELS
-from usagebill.core.subscriptions import ACTIVATED, Subscription, subscription_at
+from usagebill.core.subscriptions import ACTIVATED, Subscription, begins_at, subscription_at
 from usagebill.core.unbilled import (
     Advance,
     Closing,
@@ -42,6 +43,7 @@ from usagebill.work import Reader
 # Near names are suggested only if there are at most this many to compare.
 _NAMES = 2000
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
+_INSTANT = timedelta(microseconds=1)
 
 
 def metric_by_code(reader: Reader, code: str) -> BillableMetric | None:
@@ -86,8 +88,8 @@ def _service(reader: Reader, subscription: Subscription, code: str, metric: Bill
     charges = [] if metric is None else _charges(reader, subscription.plan_id, metric)
     is_charged = any(not charge.pay_in_advance for charge in charges)
     return Service(
-        start=started_at,
-        end=subscription.terminated_at,
+        start=begins_at(subscription) or started_at,
+        end=_end(reader, subscription),
         is_charged=is_charged,
         by_event_prices=any(_takes_event_prices(charge) and not charge.pay_in_advance for charge in charges),
         closed_before=_billing_from(reader, subscription) if is_charged else None,
@@ -115,6 +117,15 @@ def _counted_by_event_prices(reader: Reader, counted: CountedUsage, code: str) -
         return False
     charges = reader.cached(("counted charges", *ids), lambda: reader.tx.find(Charge, within("id", ids), deleted=True))
     return any(map(_takes_event_prices, charges))
+
+
+def _end(reader: Reader, subscription: Subscription) -> datetime | None:
+    """The last instant that is the subscription's: before a downgrade that of the last day, not of the run."""
+    if subscription.succession == Succession.DOWNGRADE:
+        for other in _subscriptions(reader, subscription.external_id):
+            if other.previous_subscription_id == subscription.id and other.billed_from is not None:
+                return other.billed_from - _INSTANT
+    return subscription.terminated_at
 
 
 def _charges(reader: Reader, plan_id: str, metric: BillableMetric) -> list[Charge]:
@@ -269,8 +280,8 @@ def _open_from(reader: Reader, subscription: Subscription) -> datetime | None:
     """The first instant from which usage of the subscription can still be billed; None if its end has been billed."""
     billed_until = _billed_until(reader, subscription, present("finalized_at"))
     return open_from(
-        subscription.started_at or subscription.created_at,
-        ended_at=subscription.terminated_at,
+        begins_at(subscription) or subscription.created_at,
+        ended_at=_end(reader, subscription),
         billed_until=billed_until,
         billing_from=None if billed_until is not None else _billing_from(reader, subscription),
     )

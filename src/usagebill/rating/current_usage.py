@@ -26,6 +26,7 @@ from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.queries.plans import plan_definition
+from usagebill.queries.takeovers import in_force
 from usagebill.queries.taxes import taxes_for
 from usagebill.rating.charge_scope import ChargeScope, usage_window
 from usagebill.rating.handover import Neighbours
@@ -93,7 +94,7 @@ def _subscription(reader: Reader, customer: Customer, external_id: object) -> Su
             order=[desc("started_at")],
         )
         if subscription is not None:
-            return subscription
+            return in_force(reader, subscription)
     raise NotAllowed("no_active_subscription")
 
 

@@ -25,6 +25,7 @@ from usagebill.queries.billing_periods import last_billed_charges
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_of
 from usagebill.queries.plans import plan_definition
+from usagebill.queries.takeovers import in_force
 from usagebill.queries.tax_connections import connection_of
 from usagebill.queries.taxes import taxes_for
 from usagebill.queries.wallets import active_wallets, running_rules
@@ -67,8 +68,8 @@ def unbilled_nets(reader: Reader, customer: Customer) -> dict[UnbilledKey, Decim
 def _amounts(reader: Reader, customer: Customer) -> _Amounts:
     active = eq("status", SubscriptionStatus.ACTIVE)
     for subscription in reader.tx.find(Subscription, eq("customer_id", customer.id), active):
-        for instant, window in _unbilled_periods(reader, subscription):
-            yield from _usage(reader.at(instant), customer, subscription, window)
+        for instant, used, window in _unbilled_periods(reader, subscription):
+            yield from _usage(reader.at(instant), customer, used, window)
     coming = reader.tx.find(
         Invoice,
         eq("customer_id", customer.id),
@@ -80,14 +81,15 @@ def _amounts(reader: Reader, customer: Customer) -> _Amounts:
         yield _key(fee), _gross(fee)
 
 
-def _unbilled_periods(reader: Reader, subscription: Subscription) -> Iterator[tuple[datetime, Window]]:
-    """The unbilled charges periods, each with an instant in it: now, or the last one of a closed period.
+def _unbilled_periods(reader: Reader, subscription: Subscription) -> Iterator[tuple[datetime, Subscription, Window]]:
+    """The unbilled charges periods, each with an instant in it (now, or the last one of a closed period), and whose it
+    is: from the midnight of a downgrade on, the successor's.
 
     A closed period waits for its run for minutes, or for as long as the run fails.
     """
-    contract = contract_of(reader, subscription)
-    window = contract_window(reader, contract)
-    yield reader.now, window
+    contract, using = contract_of(reader, subscription), in_force(reader, subscription)
+    window = contract_window(reader, contract if using is subscription else contract_of(reader, using))
+    yield reader.now, using, window
     billed = last_billed_charges(reader, contract)
     while (end := window.start - _INSTANT) >= max(subscription.created_at, subscription.started_at or end):
         if billed is not None and billed.end >= end - _GAP:
@@ -95,7 +97,7 @@ def _unbilled_periods(reader: Reader, subscription: Subscription) -> Iterator[tu
         closed = contract_window(reader.at(end), contract)
         if closed.start >= window.start or (billed is not None and billed.end >= closed.start):
             return
-        yield end, closed
+        yield end, subscription, closed
         window = closed
 
 

@@ -93,6 +93,23 @@ def next_billing_run(
         day = cycle.period(day, cycle.billing_interval).end + _DAY
 
 
+def downgraded_at(cycle: Cycle, now: datetime, *, asked_at: datetime, billed_on: date | None) -> datetime | None:
+    """The local midnight at which a downgrade, scheduled at `asked_at`, has taken effect though the run that applies it
+    is still to come; None if its interval is not over yet, or was over before it was asked for.
+
+    `billed_on` is the local date of the last run that billed the subscription, None before the first.
+    """
+    day = cycle.period(local_date(now, cycle.tz)).start
+    midnight = day_start(day, cycle.tz)
+    return midnight if asked_at < midnight and (billed_on is None or billed_on < day) else None
+
+
+def awaited_run(midnight: datetime, now: datetime) -> datetime:
+    """When a run may have billed what closed at a local `midnight`: ten minutes later, or every hour while it fails."""
+    run = midnight + _BILLING
+    return run if run > now else _hourly(now + _INSTANT, _BILLING)
+
+
 def next_close(cycle: Cycle, now: datetime, *, billed_on: date | None, known_since: datetime) -> datetime:
     """The local midnight at which the next period to be billed closes: today's if no run has billed it yet, else that
     of the open period. Before the subscription starts, its first period is the open one.

@@ -18,6 +18,7 @@ from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.progressive_billing import usage_before
 from usagebill.operations.subscriptions.schedule import awaits_run
 from usagebill.queries.alerts import alerts_of_subscription
+from usagebill.queries.takeovers import in_force
 from usagebill.rating.alert_values import Measurement, measure
 from usagebill.storage.conditions import desc, eq
 from usagebill.work import Work
@@ -49,7 +50,7 @@ def check(work: Work, task: CheckAlerts) -> None:
     )
     if running is None:
         return
-    subscription = running
+    subscription = in_force(work, running)
     measured: Measurement = work.worked_out(
         ("alerts", subscription.id),
         partial(measure, subscription=subscription, alerts=alerts),

@@ -11,6 +11,7 @@ from datetime import timedelta
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
 from usagebill.core.invoice_triggers import Trigger, of_event
+from usagebill.core.periods.schedule import awaited_run
 from usagebill.core.running_usage import RunningValue
 from usagebill.core.subscriptions import Subscription, subscription_at
 from usagebill.core.tasks import ProcessEvents
@@ -19,6 +20,7 @@ from usagebill.operations.invoices.record import record
 from usagebill.operations.invoices.standalone_fees import keep_standalone
 from usagebill.queries.events import events_of
 from usagebill.queries.plans import plan_definition
+from usagebill.queries.takeovers import takeovers
 from usagebill.rating.events import advance_charges, event_price, ledger_entry
 from usagebill.rating.fees.in_advance import advance_fee, event_billing
 from usagebill.rating.invoice import event_bill
@@ -33,7 +35,7 @@ def process_events(work: Work, task: ProcessEvents) -> None:
     """Job: bill stored events under charges paid in advance, in the order of their timestamps.
 
     What else its customers' bills are made of and was due earlier comes first: an overdue run, start, plan change or
-    end, and events received before these.
+    end, and events received before these. Events since the midnight of a downgrade wait for the run that applies it.
     """
     _process(work, events_of(work, task))
 
@@ -54,8 +56,26 @@ def _process(work: Work, events: Sequence[Event]) -> None:
         # What is due at this very instant follows from the same events, but for what is the customers' own.
         catch_up(work.at(work.now - _MICROSECOND), customer_ids)
         settle_backlog(work, *customer_ids, needed=False)
-    for event in events:
+    for event in _without_waiting(work, events):
         bill_event(work, event)
+
+
+def _without_waiting(work: Work, events: Sequence[Event]) -> list[Event]:
+    """The events that can be billed now. Those of a successor that is still pending are billed after its run."""
+    names = [event.external_subscription_id for event in events if event.external_subscription_id is not None]
+    begins = {due.current.external_id: due.at for due in takeovers(work, names)}
+    ready: list[Event] = []
+    waiting: dict[str, list[Event]] = {}
+    for event in events:
+        name = event.external_subscription_id
+        if name is not None and name in begins and event.timestamp >= begins[name]:
+            waiting.setdefault(name, []).append(event)
+        else:
+            ready.append(event)
+    for name, together in waiting.items():
+        task = ProcessEvents(event_id=together[0].id, events={name: tuple(event.transaction_id for event in together)})
+        work.schedule(task, awaited_run(begins[name], work.now))
+    return ready
 
 
 def _split(work: Work, events: Sequence[Event]) -> bool:

@@ -6,11 +6,10 @@ from datetime import datetime
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.contracts import Contract
-from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid
 from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.invoices.life_cycle import InvoicingReason
-from usagebill.core.periods import Interval, Succession, day_start
+from usagebill.core.periods import Interval, Succession
 from usagebill.core.periods.schedule import is_unbilled
 from usagebill.core.sharing import sharing
 from usagebill.core.subscription_changes import canceled, ended
@@ -28,7 +27,7 @@ from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of
 from usagebill.queries.billing_periods import billed_through_day
 from usagebill.queries.contracts import contract_of, refreshed
-from usagebill.queries.subscriptions import successor_of
+from usagebill.queries.takeovers import Takeover, takeovers
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
@@ -154,30 +153,28 @@ def _bill_end(work: Work, closing: Contract) -> None:
     regroup(work, [last], work.now, renewing=False)
 
 
-def gives_way(reader: Reader, contract: Contract) -> bool:
-    """Whether a scheduled downgrade replaces the subscription now, because its interval is over."""
-    following = successor_of(reader, contract.subscription)
-    is_scheduled = following is not None and following.status == SubscriptionStatus.PENDING
-    return is_scheduled and contract.opens_interval_at(reader.now)
-
-
-def apply_downgrade(work: Work, contract: Contract) -> Subscription:
-    """End the subscription at the end of its interval, and start its scheduled downgrade; called by a run."""
-    current = contract.subscription
-    following = work.tx.first(
-        Subscription, eq("previous_subscription_id", current.id), eq("status", SubscriptionStatus.PENDING)
-    )
-    if following is None:
-        raise LookupError(f"no downgrade waits for subscription {current.id}")
-    # A run applies it minutes after the midnight that ends the old plan's periods, or days if only a new time zone has
-    # moved that midnight into the past.
-    periods = contract.cycle()
-    midnight = day_start(periods.period(local_date(work.now, periods.tz)).start, periods.tz)
-    waiting = gated(work, following, work.now)
+def apply_downgrade(work: Work, contract: Contract, due: Takeover) -> Subscription:
+    """End the subscription at the end of its interval, and start its scheduled downgrade as of the midnight in between;
+    called by a run.
+    """
+    waiting = gated(work, due.following, work.now)
     if waiting.status == SubscriptionStatus.INCOMPLETE:
         return waiting
     closing = _succeeded(work, contract, Succession.DOWNGRADE)
-    return _succeed(work, closing, waiting, billed_from=midnight)
+    return _succeed(work, closing, waiting, billed_from=due.at)
+
+
+def taken_over(work: Work, active: Subscription) -> Subscription:
+    """The subscription that a change concerns: one made between the midnight of a downgrade and its run brings the run
+    forward. Raises `Invalid` if the successor waits for its payment.
+    """
+    due = next((one for one in takeovers(work, [active.external_id]) if one.current.id == active.id), None)
+    if due is None:
+        return active
+    following = apply_downgrade(work, contract_of(work, active), due)
+    if following.status == SubscriptionStatus.INCOMPLETE:
+        raise Invalid(subscription="subscription_incomplete")
+    return following
 
 
 def _succeed(

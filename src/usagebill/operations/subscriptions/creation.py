@@ -25,7 +25,7 @@ from usagebill.operations.backlog import after_backlog, of_customer_in, settle_b
 from usagebill.operations.customer_currency import bill_in
 from usagebill.operations.plans.overrides import Overridden, apply_overrides
 from usagebill.operations.subscriptions.authorization import authorize, check_authorization
-from usagebill.operations.subscriptions.change import change_plan
+from usagebill.operations.subscriptions.change import change_plan, taken_over
 from usagebill.operations.subscriptions.gate import begin
 from usagebill.operations.subscriptions.inputs import AuthorizationOptions, SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.past_start import bill_past
@@ -87,6 +87,8 @@ def _created(work: Work, request: SubscriptionInput) -> Subscription:
     if external_id and work.tx.count(Subscription, *same, eq("status", SubscriptionStatus.INCOMPLETE)):
         raise Invalid(subscription="subscription_incomplete")
     current = _current(work, customer, external_id) if external_id else None
+    if current is not None and current.status == SubscriptionStatus.ACTIVE:
+        current = taken_over(work, current)
     if external_id and current is None and _is_used_by_another(work, customer, external_id):
         raise Invalid(external_id="value_already_exist")
     if not external_id:

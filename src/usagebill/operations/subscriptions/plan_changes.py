@@ -18,6 +18,7 @@ from usagebill.operations.subscriptions.termination import cancel_pending, termi
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import plan_of
+from usagebill.queries.takeovers import takeover
 from usagebill.storage.conditions import Condition, asc, eq, has, present, within
 from usagebill.views.subscriptions import EntitledSubscription, entitled_subscription
 from usagebill.work import Reader, Work
@@ -107,8 +108,12 @@ def _reconsider(work: Work, following: Subscription, plan: Plan) -> None:
         settle_backlog(work, current.customer_id)
         still = work.tx.get(Subscription, current.id)
         waiting = work.tx.get(Subscription, following.id)
-        if still is not None and waiting is not None and waiting.status == SubscriptionStatus.PENDING:
-            upgrade_to(work, contract_of(work, still), waiting)
+        if still is None or waiting is None or waiting.status != SubscriptionStatus.PENDING:
+            return
+        contract = contract_of(work, still)
+        # A downgrade that has taken effect is applied by its run.
+        if takeover(work, contract) is None:
+            upgrade_to(work, contract, waiting)
 
 
 def end_subscriptions(work: Work, plan: Plan) -> None:

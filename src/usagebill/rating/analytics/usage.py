@@ -34,6 +34,7 @@ from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.inputs import ABSENT, Input, Maybe, value_or
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import find_subscription
+from usagebill.queries.takeovers import in_force
 from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.current_usage import running_window, usage_within
 from usagebill.rating.handover import Neighbours
@@ -372,7 +373,8 @@ def _count_running(reader: Reader, options: UsageFilters, metric_ids: frozenset[
     )
     if of_plan := tuple(_of_plan(options)):
         conditions.append(related(Plan, "plan_id", *of_plan))
-    for subscription in reader.tx.find(Subscription, *conditions):
+    for active in reader.tx.find(Subscription, *conditions):
+        subscription = in_force(reader, active)
         try:
             window = running_window(reader, subscription)
         except NotAllowed:

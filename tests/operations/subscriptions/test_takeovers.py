@@ -1,0 +1,76 @@
+"""From the midnight of a downgrade on, usage is the successor's, though the run applies it minutes later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.scenarios import Scenario, charge_in_advance_on, charge_on
+
+BEFORE_RUN = "2024-06-01T00:05:00Z"
+
+
+def downgraded(box: Scenario, old: dict[str, Any], new: dict[str, Any], **fields: Any) -> None:
+    box.plan(old, amount_cents=6200, **fields)
+    box.plan(new, code="small", amount_cents=0, **fields)
+    box.subscribe()
+    box.subscribe("small")
+    box.travel_to(BEFORE_RUN)
+
+
+def usage_cents(box: Scenario) -> list[int]:
+    return [fee["amount_cents"] for fee in box.usage_fees() if fee["amount_cents"]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(charge_in_advance_on, charge_on), (charge_on, charge_in_advance_on), (charge_in_advance_on,) * 2],
+    ids=["in advance, then in arrears", "in arrears, then in advance", "always in advance"],
+)
+def test_usage_before_the_run_is_billed_once_at_the_price_of_the_successor(old: Any, new: Any) -> None:
+    with Scenario(now="2024-05-10T00:00:00Z") as box:
+        gb = box.metric("gb")
+        downgraded(box, old(gb, amount="1"), new(gb, amount="2"))
+        box.event("gb", value=3)
+        assert box.usage()["amount_cents"] == 600
+        assert usage_cents(box) == []
+        box.travel_to("2024-07-02T00:00:00Z")
+        assert usage_cents(box) == [600]
+        assert box.get("/events?unbilled=true")["events"] == []
+
+
+def test_a_threshold_passed_before_the_run_is_billed_on_the_successor_and_deducted() -> None:
+    with Scenario(now="2024-05-10T00:00:00Z") as box:
+        gb = box.metric("gb")
+        charge = charge_on(gb, amount="1")
+        downgraded(box, charge, charge, usage_thresholds=[{"amount_cents": 1000}])
+        box.event("gb", value=20)
+        assert box.invoices() == []
+        box.travel_to("2024-07-02T00:00:00Z")
+        (early,) = [one for one in box.invoices() if one["invoice_type"] == "progressive_billing"]
+        assert (early["created_at"], early["total_amount_cents"]) == ("2024-06-01T00:10:00Z", 2000)
+        bills = [one for one in box.invoices() if one["invoice_type"] == "subscription"]
+        assert sum(one["fees_amount_cents"] - one["progressive_billing_credit_amount_cents"] for one in bills) == (
+            6200 * 22 // 31
+        )
+
+
+def test_a_change_before_the_run_concerns_the_successor() -> None:
+    with Scenario(now="2024-05-10T00:00:00Z") as box:
+        gb = box.metric("gb")
+        downgraded(box, charge_on(gb, amount="1"), charge_on(gb, amount="2"))
+        box.plan(code="middle", amount_cents=3100)
+        assert box.subscribe("middle")["previous_plan_code"] == "small"
+
+
+def test_a_downgrade_asked_for_before_the_run_waits_for_its_date() -> None:
+    with Scenario(now="2024-05-10T00:00:00Z") as box:
+        box.plan(amount_cents=6200)
+        box.plan(code="small", amount_cents=0)
+        box.subscribe()
+        box.travel_to(BEFORE_RUN)
+        assert box.subscribe("small")["downgrade_plan_date"] == "2024-07-01"
+        box.travel_to("2024-06-02T00:00:00Z")
+        assert box.get("/subscriptions/sub")["subscription"]["plan_code"] == "basic"
+        box.travel_to("2024-07-01T00:10:00Z")
+        assert box.get("/subscriptions/sub")["subscription"]["plan_code"] == "small"
