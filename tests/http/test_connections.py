@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import resource
+import select
 import signal
 import socket
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 from tests.json_asserts import for_programs
-from tests.service import Service
+from tests.service import Service, command_here
 
 # Tests that start a separate server process, which imports everything again.
 own_server = pytest.mark.slow
@@ -250,6 +251,57 @@ def test_the_first_use_of_a_key_is_noted_though_it_only_reads_while_others_write
         service.stop()
         assert other.execute("SELECT count(*) FROM api_keys WHERE last_used_at IS NOT NULL").fetchone() == (1,)
         other.close()
+
+
+LONG = b'{"customer": {"external_id": "a"}}'.ljust(100_000)
+
+
+def long_one(service: Service) -> socket.socket:
+    """A connection over which the head of a request with a long body has been sent."""
+    return connect(service, head(service, f"Content-Length: {len(LONG)}", "Expect: 100-continue", "Connection: close"))
+
+
+def of_another_organization(service: Service, file: Path) -> dict[str, str]:
+    made = json.loads(command_here("organizations", "create", "Hooli", "--db", str(file), "--json"))
+    return {"Authorization": f"Bearer {made['api_key']['value']}"}
+
+
+@own_server
+def test_long_bodies_that_come_slowly_delay_only_those_of_their_organization(tmp_path: Path) -> None:
+    file = tmp_path / "billing.db"
+    with Service(file, "--body-seconds", "600") as service, ExitStack() as stack:
+        other = of_another_organization(service, file)
+        slow = [stack.enter_context(long_one(service)) for _ in range(20)]
+        # Two of them are asked for their bodies; whichever is first.
+        asked: list[socket.socket] = []
+        while len(asked) < 2:
+            asked += select.select([one for one in slow if one not in asked], [], [], 60)[0]
+        assert len(asked) == 2
+        assert service.client.post("/api/v1/customers", content=LONG, headers=other).status_code == 200
+        assert select.select([one for one in slow if one not in asked], [], [], 0)[0] == []
+        for one in slow:
+            one.sendall(LONG)
+        for one in slow:
+            assert received(one).startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n")
+
+
+@own_server
+def test_long_bodies_whose_answers_take_long_delay_only_those_of_their_organization(tmp_path: Path) -> None:
+    file = tmp_path / "billing.db"
+    with Service(file) as service, ExitStack() as stack:
+        other = of_another_organization(service, file)
+        # Another process writes, and takes its time.
+        writing = stack.enter_context(closing(sqlite3.connect(file, isolation_level=None)))
+        writing.execute("BEGIN IMMEDIATE")
+        waiting = [stack.enter_context(long_one(service)) for _ in range(2)]
+        for one in waiting:
+            assert one.recv(65536).startswith(b"HTTP/1.1 100")
+            one.sendall(LONG)
+        answer = service.client.request("GET", "/api/v1/customers", content=LONG, headers=other)
+        assert answer.status_code == 200
+        writing.execute("ROLLBACK")
+        for one in waiting:
+            assert received(one).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 CHUNKED = b"2\r\n{}\r\n0\r\n"

@@ -260,9 +260,9 @@ class Api:
             return BASE + self._route(request)[0].path
         return None
 
-    def refused_unread(self, request: Request) -> Answer | None:
-        """The answer to a request that is refused whatever its body, which has not been read; None if it is not
-        refused.
+    def answer_unread(self, request: Request) -> Answer:
+        """The answer to a request that is refused whatever its body, which has not been read; its status is 200 if the
+        request is not refused.
         """
 
         def look(exchange: _Exchange) -> Answer:
@@ -271,8 +271,7 @@ class Api:
             _check_permission(exchange, exchange.caller, endpoint)
             return Answer(status=200)
 
-        answer = self._answer_to(self._exchange(request), look)
-        return None if answer.status == 200 else answer
+        return self._answer_to(self._exchange(request), look)
 
     def note_use(self, answer: Answer) -> None:
         """Record the use of the key of this answer, and write its log entry if there is one left to write."""

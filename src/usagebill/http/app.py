@@ -10,6 +10,7 @@ from functools import cache, partial
 from importlib import import_module, resources
 from typing import cast
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 import attrs
 import structlog
@@ -47,10 +48,12 @@ from usagebill.refusals import word
 # sending, sees the refusal.
 MOST_BYTES = 10 * 1024 * 1024
 _MOST_DROPPED_BYTES = 8 * MOST_BYTES
-# A body of up to this many bytes is read at once; a longer one after its key has been checked, and only few of these
-# are in memory at a time: parsed, one can take twenty times its length.
+# A body of up to this many bytes is read at once; a longer one after its key has been checked. Few of these are read
+# at a time, and an organization has even fewer in memory until they are answered: parsed, one can take twenty times
+# its length.
 _SHORT_BYTES = 64 * 1024
-_LONG_BODIES = 2
+_LONG_BODIES_READ = 16
+_LONG_BODIES_OF_ONE = 2
 # Threads that answer requests. Writers wait for each other, or for another process; readers must not wait with them.
 _READERS = 40
 _WRITERS = 64
@@ -180,7 +183,9 @@ class _ApiApp:
         self._api = api
         self._readers = readers
         self._writers = CapacityLimiter(_WRITERS)
-        self._long_bodies = CapacityLimiter(_LONG_BODIES)
+        self._long_bodies_read = CapacityLimiter(_LONG_BODIES_READ)
+        # By the organization's id, for as long as it has any.
+        self._long_bodies_of = WeakValueDictionary[str | None, CapacityLimiter]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -216,11 +221,15 @@ class _ApiApp:
 
     async def _long(self, request: Request, body: _Body) -> Answer:
         """The answer to a request with a long body."""
-        refused = await to_thread.run_sync(self._api.refused_unread, request, limiter=self._readers)
-        if refused is not None:
-            return refused
-        async with self._long_bodies:
-            if await body.read(MOST_BYTES):
+        unread = await to_thread.run_sync(self._api.answer_unread, request, limiter=self._readers)
+        if unread.status != 200:
+            return unread
+        # Its own slots first: whoever waits for them keeps nobody else from reading.
+        own = self._long_bodies_of.setdefault(unread.organization_id, CapacityLimiter(_LONG_BODIES_OF_ONE))
+        async with own:
+            async with self._long_bodies_read:
+                is_whole = await body.read(MOST_BYTES)
+            if is_whole:
                 return await self._answered(request, body)
         await body.drop(_MOST_DROPPED_BYTES)
         answer = self._api.refusal(
