@@ -16,8 +16,10 @@ from tests.receiver import Receiver
 from usagebill import Billing
 from usagebill.bridge import HttpBridge
 from usagebill.clock import ManualClock
+from usagebill.core.derived_keys import Purpose, derived_key
 from usagebill.core.sync_connections import Accepted, Push, SyncConnection, SyncSubject
 from usagebill.core.tax_providers import FailureKind, ProviderFailure
+from usagebill.core.webhooks import sign_hmac
 from usagebill.settings import Settings
 
 NOW = datetime(2024, 3, 5, 12, tzinfo=UTC)
@@ -120,9 +122,11 @@ def test_documents_are_posted_signed_outside_of_any_transaction() -> None:
         assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
         assert third.headers["idempotency-key"] != second.headers["idempotency-key"]
         for request in receiver.received:
-            key = billing.organization.hmac_key.encode()
+            key = derived_key(billing.organization.root_key, Purpose.BRIDGE_CALL).encode()
             signature = base64.b64encode(hmac.new(key, request.body, hashlib.sha256).digest()).decode()
             assert request.headers["x-lago-signature"] == signature
+            # Receivers of webhooks know another key.
+            assert signature != sign_hmac(billing.organization.hmac_key, request.body)
             assert request.headers["x-lago-signature-algorithm"] == "hmac"
             assert request.headers["authorization"] == "Bearer bridge-key"
         body = json.loads(third.body)

@@ -185,6 +185,7 @@ def test_no_record_shows_its_secret(billing: Billing, key: str) -> None:
         pairs: list[tuple[object, str | None]] = []
         for kind, name in (
             (Organization, "hmac_key"),
+            (Organization, "root_key"),
             (ApiKey, "value_hash"),
             (TaxConnection, "api_key"),
             (SyncConnection, "api_key"),

@@ -499,7 +499,10 @@ class LifetimeUsageNow(_LifetimeUsageNow):
     def usage_thresholds(self) -> list[CompletionView]: ...
 
 class Organization(_Organization):
-    """A tenant. `hmac_key` signs its webhook messages. Addresses, taxes and defaults are its billing entities'."""
+    """A tenant. Addresses, taxes and defaults are its billing entities'.
+
+    `hmac_key` signs its webhook messages, so their receivers know it. `root_key` is shown to nobody: the keys for links
+    and bridge calls are derived from it (`derived_keys`)."""
 
     @property
     def address_line1(self) -> str | None: ...

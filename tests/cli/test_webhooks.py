@@ -13,6 +13,7 @@ from tests.receiver import Receiver
 
 from usagebill import Billing
 from usagebill.cli import main
+from usagebill.core.derived_keys import Purpose, derived_key
 from usagebill.settings import Settings
 
 
@@ -89,4 +90,8 @@ def test_the_key_of_signatures_can_be_had(file: str) -> None:
     assert run_json("webhooks", "key", "--db", file) == {"public_key": text}
     with Billing(file) as billing:
         secret = billing.organizations.get().hmac_key
+        bridge = derived_key(billing.organizations.get().root_key, Purpose.BRIDGE_CALL)
     assert run("webhooks", "key", "--hmac", "--db", file).strip() == secret
+    assert run_json("webhooks", "key", "--hmac", "--db", file) == {"hmac_key": secret}
+    assert run("webhooks", "key", "--bridge", "--db", file).strip() == bridge
+    assert run_json("webhooks", "key", "--bridge", "--db", file) == {"bridge_key": bridge}

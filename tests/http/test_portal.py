@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ from tests.scenarios import Scenario
 
 from usagebill import Billing
 from usagebill.core.documents.words import WORDS
+from usagebill.core.portal import portal_token
 from usagebill.http.app import create_app
 
 pytestmark = [pytest.mark.now("2024-03-05T09:00:00Z"), pytest.mark.usefixtures("acme")]
@@ -100,6 +102,12 @@ def test_a_link_expires_and_cannot_be_altered(box: Scenario) -> None:
         assert visit(box, page).status_code == 401
     assert visit(box, path + "/invoices/x/pay", "POST").status_code == 401
     assert box.get("/customers/none/portal_url", status=404)["code"] == "customer_not_found"
+
+
+def test_a_link_signed_with_the_key_that_webhook_receivers_know_is_refused(box: Scenario) -> None:
+    customer, _, _ = link(box).removeprefix("/customer-portal/").split(".")
+    forged = portal_token(box.billing.organization.hmac_key, customer, datetime(2024, 3, 5, 9, tzinfo=UTC))
+    assert visit(box, f"/customer-portal/{forged}").status_code == 401
 
 
 def test_a_deleted_customer_has_no_pages(box: Scenario) -> None:

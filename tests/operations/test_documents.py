@@ -16,7 +16,7 @@ from tests.asgi import send
 from tests.scenarios import FRENCH_SELLER, GERMAN_SELLER, Scenario, charge_on, price_ranges
 
 from usagebill.core.billing_entities import BillingEntity
-from usagebill.core.documents.files import Document
+from usagebill.core.documents.files import Document, document_token
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.http.app import create_app
 from usagebill.operations.documents.files import download_invoice
@@ -462,3 +462,7 @@ def test_the_address_of_a_document_needs_no_key_but_every_character_of_it() -> N
             assert (answer.status_code, answer.json()["code"]) == (404, "document_not_found")
         swapped = paths[0].partition(".")[0] + "." + paths[1].partition(".")[2]
         assert send(app, "GET", swapped).status_code == 404
+        # Receivers of webhooks know this key.
+        id = paths[0].removeprefix("/documents/").partition(".")[0]
+        forged = document_token(box.billing.organization.hmac_key, id)
+        assert send(app, "GET", f"/documents/{forged}").status_code == 404

@@ -371,6 +371,7 @@ TABLES_OF_VERSIONS = {
     50: "ab448375161536fc",
     51: "aa42abe80bf3b34d",
     52: "ccde7f1fa12b485c",
+    53: "48c4b59ceaae4420",
 }
 
 

@@ -8,6 +8,7 @@ import click
 
 from usagebill.billing import Billing
 from usagebill.cli.options import as_json, database, named, opened, organization_option, print_json, print_table
+from usagebill.core.derived_keys import Purpose, derived_key
 from usagebill.core.errors import NotAllowed
 from usagebill.core.webhooks import MessageStatus
 
@@ -124,15 +125,23 @@ def _resent(billing: Billing, id: str | None, endpoint: str | None, event_types:
 
 
 @webhooks.command()
-@click.option("--hmac", "of_hmac", is_flag=True, help="The organization's secret for `hmac` signatures instead.")
+@click.option("--hmac", "kind", flag_value="hmac_key", help="The organization's secret for `hmac` signatures instead.")
+@click.option("--bridge", "kind", flag_value="bridge_key", help="The secret of what is pushed to bridges instead.")
 @database()
 @organization_option
 @as_json
-def key(of_hmac: bool, path: str, organization: str | None, json_output: bool) -> None:
+def key(kind: str | None, path: str, organization: str | None, json_output: bool) -> None:
     """Show the public key with which `jwt` signatures are verified: the base64 of its PEM text."""
     with opened(path, organization) as billing:
-        text = billing.organizations.get().hmac_key if of_hmac else billing.webhooks.public_key()
+        known = billing.organizations.get()
+        match kind:
+            case "hmac_key":
+                text = known.hmac_key
+            case "bridge_key":
+                text = derived_key(known.root_key, Purpose.BRIDGE_CALL)
+            case _:
+                text = billing.webhooks.public_key()
     if json_output:
-        print_json({"hmac_key" if of_hmac else "public_key": text})
+        print_json({kind or "public_key": text})
     else:
-        click.echo(text, nl=of_hmac)
+        click.echo(text, nl=kind is not None)

@@ -13,7 +13,7 @@ _CLOCKS_DIFFER = timedelta(minutes=10)
 
 
 def portal_token(key: str, customer_id: str, now: datetime) -> str:
-    """The token of a link created at `now`: the customer, the expiry, and a signature with the organization's key."""
+    """The token of a link created at `now`: the customer, the expiry, and a signature with the key for portal links."""
     return _signed(key, customer_id, int((now + LASTS).timestamp()))
 
 

@@ -306,5 +306,5 @@ def retry_milliseconds(retries: int, jitter_thousandths: int) -> int:
 
 
 def sign_hmac(key: str, body: bytes) -> str:
-    """Base64 of the HMAC-SHA256 of the body, keyed by the text of the organization's key."""
+    """Base64 of the HMAC-SHA256 of the body, keyed by the text of the key."""
     return base64.b64encode(hmac.new(key.encode(), body, hashlib.sha256).digest()).decode()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from secrets import token_hex
 from uuid import uuid4
 
 from usagebill.core.billing_entities import ORGANIZATION_NUMBERINGS, BillingEntity, default_document_number_prefix
+from usagebill.core.derived_keys import ROOT_KEY_BYTES
 from usagebill.core.errors import Invalid
 from usagebill.core.organizations import Organization
 from usagebill.core.webhooks import WebhookEndpoint
@@ -35,6 +37,7 @@ def create(tx: Transaction, now: datetime, name: str) -> Organization:
         organization_id=id,
         name=name,
         hmac_key=str(uuid4()),
+        root_key=token_hex(ROOT_KEY_BYTES),
         created_at=now,
         updated_at=now,
         document_number_prefix=prefix,

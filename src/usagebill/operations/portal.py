@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
+from usagebill.core.derived_keys import Purpose, derived_key
 from usagebill.core.documents.locales import written
 from usagebill.core.errors import NotFound, Unauthorized
 from usagebill.core.invoices.life_cycle import ISSUED, InvoiceStatus
@@ -52,7 +53,7 @@ class Portal:
 def portal_url(reader: Reader, external_customer_id: str) -> str:
     """A new link to the customer's pages, valid for 12 hours. Raises `NotFound`."""
     customer = customer_by_external_id(reader, external_customer_id)
-    token = portal_token(reader.organization.hmac_key, customer.id, reader.now)
+    token = portal_token(_key(reader.organization), customer.id, reader.now)
     return f"{reader.settings.public_url.rstrip('/')}/customer-portal/{token}"
 
 
@@ -63,7 +64,7 @@ def opened(tx: Transaction, token: str, now: datetime) -> tuple[Organization, st
     """
     customer = tx.get(Customer, subject_of_token(token))
     organization = None if customer is None else tx.get(Organization, customer.organization_id)
-    if customer is None or organization is None or not is_good_token(organization.hmac_key, token, now):
+    if customer is None or organization is None or not is_good_token(_key(organization), token, now):
         raise Unauthorized
     return organization, customer.id
 
@@ -110,6 +111,10 @@ def invoice_pdf(work: Work, customer_id: str, invoice_id: str) -> tuple[Invoice,
 def payment_page(work: Work, customer_id: str, invoice_id: str) -> PaymentPage:
     """The provider's page to pay the customer's invoice. Raises `NotFound`, and as `payment_url` does."""
     return payment_url(work, invoice_of(work, customer_id, invoice_id).id)
+
+
+def _key(organization: Organization) -> str:
+    return derived_key(organization.root_key, Purpose.PORTAL_LINK)
 
 
 def _customer(reader: Reader, customer_id: str) -> Customer:

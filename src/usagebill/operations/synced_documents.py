@@ -13,6 +13,7 @@ from functools import partial
 
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.customers import Customer, IntegrationCategory, IntegrationCustomer
+from usagebill.core.derived_keys import Purpose, derived_key
 from usagebill.core.error_details import ErrorDetail
 from usagebill.core.errors import NotAllowed, NotFound
 from usagebill.core.invoices.life_cycle import ISSUED
@@ -268,7 +269,7 @@ def prepare(work: Work, job: Job, task: PushDocument) -> Prepared | None:
         version=document.version,
         subject=document.subject,
         body=encoded,
-        signature=sign_hmac(work.organization.hmac_key, encoded),
+        signature=sign_hmac(derived_key(work.organization.root_key, Purpose.BRIDGE_CALL), encoded),
     )
     return Prepared(connection=connection, push=push)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from usagebill.core.derived_keys import Purpose, derived_key
 from usagebill.core.documents.files import document_token
 from usagebill.work import Reader
 
@@ -11,4 +12,5 @@ def document_url(reader: Reader, document_id: str | None) -> str | None:
     if document_id is None:
         return None
     base = reader.settings.public_url.rstrip("/")
-    return f"{base}/documents/{document_token(reader.organization.hmac_key, document_id)}"
+    key = derived_key(reader.organization.root_key, Purpose.DOCUMENT_LINK)
+    return f"{base}/documents/{document_token(key, document_id)}"

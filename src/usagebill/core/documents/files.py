@@ -52,7 +52,7 @@ class Document:
 
 
 def document_token(key: str, document_id: str) -> str:
-    """The token in a document's address: its id, and a signature with the organization's key."""
+    """The token in a document's address: its id, and a signature with the key for document links."""
     signature = hmac.new(key.encode(), f"document:{document_id}".encode(), hashlib.sha256).hexdigest()
     return f"{document_id}.{signature}"
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 import structlog
 
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
+from usagebill.core.derived_keys import Purpose, derived_key
 from usagebill.core.documents.cii import cii_text
 from usagebill.core.documents.credit_notes import credit_note_content
 from usagebill.core.documents.electronic import credit_note_document, gaps, invoice_document, is_eligible
@@ -129,7 +130,8 @@ def by_token(tx: Transaction, token: str) -> Document:
     organization = None if document is None else tx.get(Organization, document.organization_id)
     if document is None or organization is None:
         raise NotFound("document")
-    if not hmac.compare_digest(document_token(organization.hmac_key, document.id).encode(), token.encode()):
+    key = derived_key(organization.root_key, Purpose.DOCUMENT_LINK)
+    if not hmac.compare_digest(document_token(key, document.id).encode(), token.encode()):
         raise NotFound("document")
     return document
 

@@ -6,5 +6,10 @@ from collections.abc import Callable, Mapping
 
 from usagebill.storage.sqlite.filter_links import Connection, add_filter_links
 from usagebill.storage.sqlite.former_voids import mark_notes_of_voids
+from usagebill.storage.sqlite.root_keys import make_root_keys
 
-ROW_STEPS: Mapping[int, Callable[[Connection], None]] = {47: add_filter_links, 51: mark_notes_of_voids}
+ROW_STEPS: Mapping[int, Callable[[Connection], None]] = {
+    47: add_filter_links,
+    51: mark_notes_of_voids,
+    53: make_root_keys,
+}
