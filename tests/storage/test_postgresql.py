@@ -426,6 +426,7 @@ DIGESTS = {
     # Other triggers keep the same tables.
     8: "8dae324e5342cd38",
     9: "8e4a5f61a9ce7140",
+    10: "f3b0edad4b948946",
 }
 
 
