@@ -17,7 +17,7 @@ import structlog
 from usagebill.answers import answering
 from usagebill.bridge import Bridge, HttpBridge
 from usagebill.calls import Calls
-from usagebill.clock import Clock, ClockWatch, ServerClock, SystemClock
+from usagebill.clock import Clock, ClockWatch, ManualClock, ServerClock, SystemClock
 from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
 from usagebill.core.errors import BillingError, ThirdPartyError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
@@ -203,7 +203,7 @@ class Billing(Resources):
 
     def _terms(self) -> Terms:
         listening, mailing = self._on_message is not None, self.mailer is not None
-        return Terms(perform=perform, log=self._log_changes, listening=listening, mailing=mailing)
+        return Terms(perform=perform, log=self._log_changes, listening=listening, mailing=mailing, clock=self.clock.now)
 
     def _log_changes(self, work: Work, changes: Sequence[Change]) -> None:
         log_changes(work, changes, self.clock.now())
@@ -266,9 +266,15 @@ class Billing(Resources):
             if problem.note is not None:
                 self.writing(problem.note, chosen)
             raise
+        self._pass(work.has_closed_usage)
         self._tell(work.messages)
         self._wake(work.immediate_kinds)
         return result
+
+    def _pass(self, has_closed_usage: bool) -> None:
+        """Let time pass after usage was billed for good: what is received from now on came after the bill."""
+        if has_closed_usage and isinstance(self.clock, ManualClock):
+            self.clock.tick()
 
     def within(self, connection: object) -> Within:
         """The operations in a transaction of your own, open on a connection of psycopg 3 or SQLAlchemy (PostgreSQL)."""
@@ -402,6 +408,7 @@ class Billing(Resources):
                     batch.done += 1
                     batch.messages += work.messages
                     batch.kinds |= work.immediate_kinds
+                    batch.has_closed_usage |= job.immediate and work.has_closed_usage
                 except CountWanted as problem:
                     assert runs is not None
                     batch.wanted = job, runs, problem
@@ -430,6 +437,7 @@ class Billing(Resources):
                 self._rehearsals.count(*batch.wanted)
             if batch.done or (not batch.gone and batch.wanted is None):
                 break
+        self._pass(batch.has_closed_usage)
         self._tell(batch.messages)
         if on_failure is not None:
             for job, problem in batch.failures:

@@ -51,18 +51,26 @@ class ServerClock(SystemClock):
 
 
 class ManualClock:
-    """A clock that only moves when it is set."""
+    """A clock that only moves when it is set, and by a microsecond when usage has been billed for good.
+
+    So nothing that is received after a bill has the instant of that bill, as on a clock that runs.
+    """
 
     def __init__(self, now: datetime) -> None:
         self._now = now
+        self.last_set = now
 
     def now(self) -> datetime:
-        """The instant last set."""
+        """The instant last set, and a microsecond more for each bill since."""
         return self._now
+
+    def tick(self) -> None:
+        """Move the clock by a microsecond."""
+        self._now += timedelta(microseconds=1)
 
     def set(self, now: datetime) -> None:
         """Set the clock to `instant`."""
-        self._now = now
+        self._now = self.last_set = now
 
 
 class ClockWatch:

@@ -49,7 +49,8 @@ class JobRuns:
 class Batch:
     """The outcome of one commit of jobs. `gone` counts those that other workers did meanwhile; `wanted` is the count
     that the batch's last job needs first. `passed` names the jobs stored together with others, or possibly done by
-    other workers; the batch is stale if results to be stored together no longer held.
+    other workers; the batch is stale if results to be stored together no longer held. `has_closed_usage`: an
+    immediate job has billed usage for good.
     """
 
     done: int = 0
@@ -60,4 +61,5 @@ class Batch:
     passed: set[JobKey] = field(default_factory=set)
     is_stale: bool = False
     is_faulty: bool = False
+    has_closed_usage: bool = False
     wanted: tuple[Job, JobRuns, CountWanted] | None = None

@@ -119,7 +119,8 @@ class _Undo(Exception):
 class Reader:
     """A snapshot of an organization's records, at one instant, for queries; it cannot write.
 
-    `now` is the instant of the query: for a job, the instant it was due.
+    `now` is the instant of the query: for a job, the instant it was due. Bills count the events received up to
+    `known_at`, which is `now` unless it is a job's (`perform`).
     """
 
     def __init__(
@@ -131,10 +132,12 @@ class Reader:
         *,
         answers: Answers | None = None,
         counting: Counting | None = None,
+        known_at: datetime | None = None,
     ) -> None:
         self._tx = tx
         self.organization = organization
         self.now = now
+        self.known_at = known_at or now
         self.settings = settings
         self._answers = answers or Answers()
         self._counting = counting
@@ -147,10 +150,11 @@ class Reader:
         """The organization's records and events."""
         return self._tx
 
-    def at(self, instant: datetime) -> Self:
+    def at(self, instant: datetime, *, known_at: datetime | None = None) -> Self:
         """The same at another instant: jobs act as of the instant they were due."""
         other = copy(self)
         other.now = instant
+        other.known_at = known_at or instant
         return other
 
     def without_memory(self) -> Self:
@@ -252,13 +256,15 @@ class Terms(TypedDict):
     log: Callable[[Work, Sequence[Change]], None] | None
     listening: bool
     mailing: bool
+    clock: Callable[[], datetime] | None
 
 
 class Work(Reader):
     """What an operation works with: a reader that can write.
 
     Messages, jobs and logs written here commit with the operation's effects, or not at all. `perform` runs a job of any
-    kind; `log` logs the changes, made by `actor`. `mailing` says whether e-mails can be sent.
+    kind; `log` logs the changes, made by `actor`. `mailing` says whether e-mails can be sent. `clock` gives the time
+    now.
     """
 
     def __init__(
@@ -273,12 +279,17 @@ class Work(Reader):
         log: Callable[[Work, Sequence[Change]], None] | None = None,
         listening: bool = False,
         mailing: bool = False,
+        clock: Callable[[], datetime] | None = None,
         answers: Answers | None = None,
         ahead: Ahead | None = None,
         counts: Counts | None = None,
         ids: Ids | None = None,
+        known_at: datetime | None = None,
     ) -> None:
-        super().__init__(tx, organization, now, settings, answers=answers)
+        super().__init__(tx, organization, now, settings, answers=answers, known_at=known_at)
+        self.clock = clock
+        # Whether it has billed the usage of a period for good.
+        self.has_closed_usage = False
         self._transaction = tx
         self._counts = counts
         self._ids = ids
@@ -317,6 +328,7 @@ class Work(Reader):
     def take_over(self, done: Work) -> None:
         """Take over the messages and jobs of another unit of work whose writes were stored."""
         self.messages += done.messages
+        self.has_closed_usage |= done.has_closed_usage
         self._immediate += done._immediate
 
     @property
@@ -376,6 +388,8 @@ class Work(Reader):
                 ahead=self._ahead,
                 counts=self._counts,
                 ids=self._ids,
+                clock=self.clock,
+                known_at=self.known_at,
             )
             results.append(act(alone))
             raise _Undo
@@ -477,6 +491,7 @@ class Rehearsal(Work):
         log: Callable[[Work, Sequence[Change]], None] | None = None,
         listening: bool = False,
         mailing: bool = False,
+        clock: Callable[[], datetime] | None = None,
         answers: Answers | None = None,
         counts: Counts | None = None,
         ids: Ids | None = None,
@@ -492,6 +507,7 @@ class Rehearsal(Work):
             log=log,
             listening=listening,
             mailing=mailing,
+            clock=clock,
             answers=answers,
             ids=ids,
         )
@@ -515,7 +531,15 @@ class Rehearsal(Work):
         if known is None or known.inputs != inputs:
 
             def work_out(observed: Snapshot) -> T:
-                return make(Reader(observed, self.organization, self.now, self.settings, counting=self._counting))
+                reader = Reader(
+                    observed,
+                    self.organization,
+                    self.now,
+                    self.settings,
+                    counting=self._counting,
+                    known_at=self.known_at,
+                )
+                return make(reader)
 
             made, observation = self._snapshot.observed(work_out)
             known = self.ahead[key] = WorkedOut(made, inputs, observation)

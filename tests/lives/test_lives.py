@@ -29,10 +29,6 @@ AWAITED: tuple[str, ...] = (
 AWAITED_LIVES: tuple[str, ...] = (
     "coupon-on-a-stage-credited-whole",
     "end-before-the-run",
-    "event-at-the-instant-of-a-run",
-    "event-at-the-instant-of-an-upgrade",
-    "event-of-the-instant-of-an-end",
-    "event-of-the-second-of-an-upgrade",
 )
 
 

@@ -239,6 +239,28 @@ def test_what_comes_after_the_invoice_of_its_period_is_listed(box: Scenario) -> 
     assert [id for id, _, _ in unbilled(box)] == ["late"]
 
 
+def test_what_comes_at_the_instant_of_a_run_is_listed(box: Scenario) -> None:
+    box.travel_to("2024-04-01T00:05:00Z")
+    due = box.billing.next_due()
+    assert due is not None
+    box.travel_to(due)
+    send(box, "at that instant", timestamp=MARCH_10)
+    assert unbilled(box) == [("at that instant", "period_already_billed", False)]
+
+
+def test_what_comes_after_a_bill_ahead_of_the_clock_is_listed(box: Scenario) -> None:
+    box.travel_to("2024-03-20T00:00:00Z")
+    send(box, "in time", timestamp=MARCH_10)
+    box.billing.run_due(datetime(2024, 4, 2, tzinfo=UTC), strict=True)
+    box.jump_to("2024-03-21T00:00:00Z")
+    send(box, "late", timestamp=MARCH_10)
+    assert _billed_units(box, "calls") == 1
+    assert unbilled(box) == [("late", "period_already_billed", False)]
+    box.travel_to("2024-04-03T00:00:00Z")
+    assert _billed_units(box, "calls") == 1
+    assert unbilled(box) == [("late", "period_already_billed", False)]
+
+
 def test_what_comes_between_the_end_of_a_period_and_its_billing_is_billed(box: Scenario) -> None:
     box.travel_to("2024-04-01T00:05:00Z")
     send(box, "a little late", timestamp=MARCH_10)

@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 # A job that fails this often is left, with its error, for a person to retry.
 ATTEMPTS = 8
 
+_INSTANT = timedelta(microseconds=1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -35,6 +37,16 @@ class Job:
     attempts: int = 0
     error: str | None = None
     failed: bool = False
+
+
+def known_at(job: Job, now: datetime | None) -> datetime:
+    """The instant up to which the events that the job counts were received. `now` is the time that the clock shows.
+
+    A scheduled job leaves out those of the very instant it is due, which may come before or after it has run. A job
+    that is run ahead of the clock cannot know what comes later.
+    """
+    due = job.due_at if job.immediate else job.due_at - _INSTANT
+    return due if now is None else min(due, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

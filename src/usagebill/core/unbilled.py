@@ -244,7 +244,9 @@ def _served_by(
     shared = cut_to_seconds(later[0].start)
     shared = shared if earliest is None else max(earliest, shared)
     alone = [] if shared == earliest else _within(service, earliest, shared - _INSTANT, missing)
-    since = later[0].start + _INSTANT
+    # What had come by the start of the next is the first one's, if the bill of its end had not been made before.
+    counted = [closing.counted_at for closing in service.closings if closing.latest >= latest]
+    since = min([later[0].start, *counted]) + _INSTANT
     before = [_received(stretch, None, since) for stretch in _within(service, shared, latest, missing)]
     after = [_received(stretch, since, None) for stretch in _served_by(later, shared, latest, missing)]
     return [*alone, *(stretch for stretch in (*before, *after) if stretch is not None)]

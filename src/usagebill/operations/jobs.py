@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from usagebill.core.jobs import Job
+from usagebill.core.jobs import Job, known_at
 from usagebill.core.payment_tasks import ExpireActivation, SettleActivation
 from usagebill.core.tasks import (
     ActivateSubscription,
@@ -147,9 +147,13 @@ HANDLERS: dict[str, Handler[Any]] = dict(
 
 def perform(work: Work, job: Job) -> None:
     """Do a job. Raises `LookupError` for a kind without a handler."""
+    before, work.known_at = work.known_at, known_at(job, None if work.clock is None else work.clock())
     # The row goes first, so that the job may schedule its own successor under the same key.
     work.tx.jobs.complete(job)
-    HANDLERS[job.kind].perform(work, job)
+    try:
+        HANDLERS[job.kind].perform(work, job)
+    finally:
+        work.known_at = before
 
 
 def is_worked_out_ahead(job: Job) -> bool:

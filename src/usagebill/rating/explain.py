@@ -32,6 +32,7 @@ from usagebill.core.usage import Usage
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.queries.billing_periods import billing_context
+from usagebill.queries.counted_usage import counted_by
 from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.progressive_credits import progressive_fees
 from usagebill.queries.wallets import draws_of, transactions_paying, wallet_of
@@ -172,7 +173,7 @@ def _recomputed(
     context = billing_context(reader, invoice, period)
     span = Window(start=start, end=end, duration=period.charges_duration)
     window = usage_window(span, context.cycle.tz, context.subscription, ends=context.ended)
-    known_at = invoice.finalized_at or reader.now
+    known_at = counted_by(reader, period, invoice).known_at
     scope = ChargeScope(subscription=context.subscription, currency=fee.currency, window=window, known_at=known_at)
     properties = parsed_properties(charge, part, fee.currency)
     # Renewals of charges in advance are never prorated.

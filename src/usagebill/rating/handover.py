@@ -101,4 +101,14 @@ def _billed(reader: Reader, ended: Subscription) -> Arrival | None:
         eq("charges_to_datetime", ended.terminated_at),
         order=[asc("created_at"), asc("id")],
     )
-    return None if period is None else Arrival(at=period.created_at, id=period.id)
+    if period is None:
+        return None
+    counted = period.counted
+    return bill_of_end(period, period.created_at if counted is None else counted.known_at)
+
+
+def bill_of_end(period: BillingPeriod, known_at: datetime) -> Arrival:
+    """The arrival up to which the bill of an end counts the second that it shares, if it knows the events received by
+    `known_at`. A draft that is counted again later leaves out what has come since it was made.
+    """
+    return Arrival(at=min(period.created_at, known_at), id=period.id)

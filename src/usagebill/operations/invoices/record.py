@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from usagebill.core.bills import Bill, Step
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import Invoice
+from usagebill.core.invoices.life_cycle import IN_ARREARS, WHOLE_REASONS
+from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.tax_providers import TaxSubject
 from usagebill.operations import payment_receipts
 from usagebill.operations.alert_watch import watch_lifetime_usage
@@ -52,6 +53,7 @@ def record(work: Work, bill: Bill) -> Invoice:
     if bill.step is Step.AWAIT_PAYMENT:
         return await_payment(work, invoice)
     if bill.step is Step.ISSUE:
+        work.has_closed_usage |= any(map(_closes_usage, (*bill.periods, *bill.changed)))
         invoice = issue(
             work,
             invoice,
@@ -64,6 +66,12 @@ def record(work: Work, bill: Bill) -> Invoice:
     if bill.payment is not None:
         payment_receipts.issue(work, bill.payment)
     return invoice
+
+
+def _closes_usage(record: object) -> bool:
+    if not isinstance(record, BillingPeriod) or record.counted is None:
+        return False
+    return record.invoicing_reason in WHOLE_REASONS and IN_ARREARS[record.invoicing_reason].usage
 
 
 def _give_back(work: Work, bill: Bill) -> None:

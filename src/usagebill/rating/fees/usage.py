@@ -14,7 +14,7 @@ from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import successor_of
 from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.fees import charges as usage
-from usagebill.storage.event_queries import Arrival
+from usagebill.rating.handover import bill_of_end
 from usagebill.work import Reader
 
 
@@ -30,7 +30,7 @@ def with_counted_usage(reader: Reader, period: BillingPeriod, definition: PlanDe
     """The period with what is counted for it now."""
     if period.charges_from_datetime is None:
         return period
-    return replace(period, counted=counted_usage(definition.charges, definition.metrics, reader.now))
+    return replace(period, counted=counted_usage(definition.charges, definition.metrics, reader.known_at))
 
 
 def usage_to_bill(reader: Reader, context: BillingContext) -> usage.UsageToBill | None:
@@ -43,8 +43,8 @@ def usage_to_bill(reader: Reader, context: BillingContext) -> usage.UsageToBill 
         subscription=context.subscription,
         definition=context.definition,
         window=window,
-        known_at=reader.now,
-        billed_at=Arrival(at=context.period.created_at, id=context.period.id) if context.ended else None,
+        known_at=reader.known_at,
+        billed_at=bill_of_end(context.period, reader.known_at) if context.ended else None,
         next_plan=_next_plan(reader, context) if window.ended_by_upgrade else None,
     )
 

@@ -186,7 +186,9 @@ class WholePeriod(Lines):
 
     def expected_usage(self, charge: Charge, at: datetime) -> list[Fee]:
         definition = replace(self.context.definition, charges=(charge,), fixed_charges=())
-        context, then = replace(self.context, definition=definition), self.reader.at(at)
+        counted = self.period.counted
+        known_at = at if counted is None or at != self.at else counted.known_at
+        context, then = replace(self.context, definition=definition), self.reader.at(at, known_at=known_at)
         fees = [*period_usage(then, context), *renewal_fees(then, context)]
         return self.adjusted(definition, fees)
 
