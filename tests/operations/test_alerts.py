@@ -198,6 +198,23 @@ def test_a_downgrade_goes_on_with_the_period_that_it_takes_over(box: Scenario) -
     assert rung(box)[1:] == []
 
 
+def test_the_last_second_before_a_downgrade_rings_before_the_run_that_applies_it(box: Scenario) -> None:
+    gb = box.metric("gb")
+    box.plan(charge_on(gb, amount="1"), amount_cents=900)
+    box.plan(charge_on(gb, amount="1"), code="smaller", amount_cents=100)
+    box.subscribe()
+    watch(box, 1000)
+    use(box, value=4)
+    box.subscribe("smaller")
+    box.travel_to("2024-03-31T23:59:59Z")
+    box.event("gb", value=8)
+    box.travel_to("2024-04-01T00:05:00Z")
+    assert rung(box) == [(400, 1200, [1000])]
+    box.travel_to("2024-04-01T01:00:00Z")
+    use(box, value=12)
+    assert rung(box)[1:] == [(0, 1200, [1000])]
+
+
 @pytest.mark.usefixtures("metric")
 def test_a_higher_price_rings_without_an_event(box: Scenario) -> None:
     watch(box, 1000)

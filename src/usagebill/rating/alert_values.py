@@ -23,7 +23,7 @@ class Measurement:
     """Usage in the charges period `window`: the `values` of alerts by id.
 
     For alerts last checked before the period began, `openings` are the values it began with, and `closings` those at
-    the end of the previous period, if the same subscription had it. Lifetime usage is the current part alone. An alert
+    the end of the previous period, if the subscription that was last checked had it. Lifetime usage is the current part alone. An alert
     on a metric that the plan does not price has no value.
     """
 
@@ -33,14 +33,20 @@ class Measurement:
     openings: dict[str, Decimal] = field(default_factory=dict)
 
 
-def measure(reader: Reader, subscription: Subscription, alerts: Sequence[Alert]) -> Measurement:
-    """The usage that these alerts of an active subscription watch; each charge is counted once for all of them."""
+def measure(
+    reader: Reader, subscription: Subscription, alerts: Sequence[Alert], *, closed: Subscription
+) -> Measurement:
+    """The usage that these alerts of an active subscription watch; each charge is counted once for all of them.
+
+    `closed` is the subscription that had the period before: the same one, or in the minutes before the run of a
+    downgrade the one that gives way.
+    """
     window = running_window(reader, subscription)
     measured = Measurement(window=window)
     charges = plan_definition(reader, subscription.plan_id).charges
     lifetime = [alert for alert in alerts if alert.alert_type == AlertType.METRIC_LIFETIME_USAGE_UNITS]
     current = [alert for alert in alerts if alert not in lifetime]
-    _add_closings(reader, subscription, current, measured)
+    _add_closings(reader, closed, current, measured)
     _add_values(reader, subscription, current, _watched(charges, current), window, measured)
     # Units are prorated by the days of one period.
     whole = [charge for charge in _watched(charges, lifetime) if not charge.prorated]

@@ -53,8 +53,8 @@ def check(work: Work, task: CheckAlerts) -> None:
     subscription = in_force(work, running)
     measured: Measurement = work.worked_out(
         ("alerts", subscription.id),
-        partial(measure, subscription=subscription, alerts=alerts),
-        inputs=(subscription, alerts),
+        partial(measure, subscription=subscription, alerts=alerts, closed=running),
+        inputs=(subscription, alerts, running),
     )
     for alert in alerts:
         value = _value(work, subscription, alert, measured)
