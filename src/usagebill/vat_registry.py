@@ -47,7 +47,7 @@ _DETAILS = {
     "name": "name",
     "address": "address",
 }
-# VIES's placeholder for data that a country does not disclose.
+# What VIES answers for data that a country does not disclose.
 _NOT_TOLD = ("", "---")
 
 

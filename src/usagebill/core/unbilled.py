@@ -82,10 +82,9 @@ class Service:
     """The time of one subscription with an external id: from `start`, until `end` if it has one.
 
     `is_charged`: its plan charges for the metric in question in arrears, with `by_event_prices` one of these charges by
-    the events' own prices. Events before `closed_before` were billed
-    before that metric could be counted. `advance`: the times in which the metric is or was charged in advance; events
-    received in none of them had no fee. `closings`: its billed
-    periods.
+    the events' own prices. Events before `closed_before` were billed before that metric could be counted. `advance`:
+    the times in which the metric is or was charged in advance; events received in none of them had no fee. `closings`:
+    its billed periods.
     """
 
     start: datetime

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# The placeholder for the id of a record that an earlier answer returned.
+# Stand for the ids of records that earlier answers returned.
 IDS: Mapping[str, str] = {
     name: f"1a901a90-1a90-4a90-8a90-1a901a901a{number:02}"
     for number, name in enumerate(
