@@ -23,8 +23,8 @@ class Measurement:
     """Usage in the charges period `window`: the `values` of alerts by id.
 
     For alerts last checked before the period began, `openings` are the values it began with, and `closings` those at
-    the end of the previous period, if the subscription that was last checked had it. Lifetime usage is the current part alone. An alert
-    on a metric that the plan does not price has no value.
+    the end of the previous period, if the subscription that was last checked had it. Lifetime usage is the current
+    part alone. An alert on a metric that the plan does not price has no value.
     """
 
     window: Window
