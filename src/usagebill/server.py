@@ -36,7 +36,7 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """On SIGTERM it keeps serving for a while, during which `/ready` reports that it is about to stop."""
 
     def __init__(
@@ -54,6 +54,7 @@ class _Server(uvicorn.Server):
         self._accepted_at_once = max(1, min(MOST_LEAVING, connections // 4))
         # Accepted, but not among the connections yet.
         self._arriving: set[asyncio.Task[Any]] = set()
+        self._is_accepting = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         # No listener for uvicorn: asyncio would accept connections until no file is left.
@@ -64,13 +65,16 @@ class _Server(uvicorn.Server):
         self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._is_accepting = False
         for listener in sockets or ():
             asyncio.get_running_loop().remove_reader(listener)
+        # uvicorn closes the connections that it has; one made afterwards would be waited for as if it were at work.
+        await asyncio.gather(*self._arriving, return_exceptions=True)
         await super().shutdown(sockets)
 
     def _start_accepting(self, listener: socket.socket) -> None:
-        # It is closed if the server has stopped during a pause.
-        if listener.fileno() >= 0:
+        # The server may have stopped during a pause.
+        if self._is_accepting:
             asyncio.get_running_loop().add_reader(listener, self._accept, listener)
 
     def _accept(self, listener: socket.socket) -> None:
@@ -150,7 +154,7 @@ def serve(
     them elsewhere. Then, as on SIGINT at once, requests in flight finish, the workers finish their job, and this
     returns.
     """
-    state: list[_Server] = []
+    state: list[Server] = []
     connections = allow_files(connections)
     app = create_app(billing, log_requests=True, is_stopping=lambda: state[0].stopping)
     config = uvicorn.Config(
@@ -163,7 +167,7 @@ def serve(
         lifespan="off",
         timeout_graceful_shutdown=30,
     )
-    server = _Server(config, connections, drain_seconds, on_start)
+    server = Server(config, connections, drain_seconds, on_start)
     state.append(server)
     # uvicorn raises the signal once more when it is done; it has been handled.
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -159,7 +159,10 @@ def test_fees_are_those_of_a_full_count(
     for action, events in steps:
         clock.set(clock.now() + (timedelta(days=31) if action == "month" else timedelta(seconds=1)))
         if action == "upgrade":
+            at = clock.now()
             for name in names:
+                # An upgrade bills, which moves the clock.
+                clock.set(at)
                 billing.subscriptions.create(external_customer_id="acme", external_id=name, plan_code=f"large-{number}")
         elif action == "price":
             dearer = house.charge(metric, model, grouped=not grouped, filtered=filtered, dearer=True)
