@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property, partial
@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, get_arg
 import attrs
 
 from usagebill.core.errors import BillingError, Invalid
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.near_names import near_name
 from usagebill.core.numbers import is_bounded
 from usagebill.inputs import Paging, read
@@ -32,7 +33,6 @@ from usagebill.work import Reader, Work
 T = TypeVar("T")
 _PLAIN = frozenset({str, bool, type(None)})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _PAGING = ("page", "per_page")
 
 
@@ -142,7 +142,7 @@ def _word(
 def unix_seconds(instant: datetime) -> Decimal:
     """The exact seconds since 1970 of an instant; one without a time zone is in UTC."""
     aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
-    return Decimal((aware - _EPOCH) // _MICROSECOND).scaleb(-6)
+    return Decimal((aware - _EPOCH) // MICROSECOND).scaleb(-6)
 
 
 def with_texts(kind: type, name: str, value: object, place: str | None = None) -> object:

@@ -10,6 +10,7 @@ from typing import Protocol
 import structlog
 
 from usagebill.core.errors import ClockRefused
+from usagebill.core.instants import MICROSECOND
 from usagebill.storage.ports import Store, Transaction
 
 # Time synchronisation moves a clock by less.
@@ -66,7 +67,7 @@ class ManualClock:
 
     def tick(self) -> None:
         """Move the clock by a microsecond."""
-        self._now += timedelta(microseconds=1)
+        self._now += MICROSECOND
 
     def set(self, now: datetime) -> None:
         """Set the clock to `instant`."""

@@ -14,6 +14,7 @@ from decimal import Decimal
 from usagebill.core.credit_notes import CreditNote, CreditStatus
 from usagebill.core.currencies import cents_from_major
 from usagebill.core.fees import REPEATABLE_TYPES, AppliedTax, Fee, FeeType, TaxKey
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import (
@@ -66,7 +67,6 @@ _DECIMALS = 15
 _RATE_DECIMALS = 5
 _PRECISE_ROUNDING = Decimal("0.00001")
 _RATE_ROUNDING = Decimal("0.00001")
-_INSTANT = timedelta(microseconds=1)
 # Requested parts may differ from the items' total by a cent; rounding it and the taxes may add another.
 _NOTE_ROUNDING = 2
 # The unit price is off by at most half of its last decimal.
@@ -457,9 +457,9 @@ def audited_windows(
             before = f"before invoice {window.number}"
             due = life.billed_from
         else:
-            late = window.start > reach + _INSTANT + slack
+            late = window.start > reach + MICROSECOND + slack
             before = f"between invoices {number} and {window.number}"
-            due = reach + _INSTANT
+            due = reach + MICROSECOND
         if late and due is not None and not may_pause:
             covered = f"from {window.start.isoformat()}"
             expected = f"from {due.isoformat()}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
+from usagebill.core.instants import MICROSECOND
+
 _DAY = timedelta(days=1)
-_INSTANT = timedelta(microseconds=1)
 
 
 def local_date(instant: datetime, tz: tzinfo) -> date:
@@ -37,7 +38,7 @@ def stretches_of_days(first: datetime, last: datetime, tz: tzinfo) -> Iterator[t
     """
     begins = first.astimezone(UTC)
     for change in _changes_of_date(first, last, tz):
-        yield begins, change - _INSTANT
+        yield begins, change - MICROSECOND
         begins = change
     yield begins, last.astimezone(UTC)
 
@@ -52,7 +53,7 @@ def _changes_of_date(first: datetime, last: datetime, tz: tzinfo) -> Iterator[da
         for midnight in sorted(midnights):
             if midnight <= known:
                 continue
-            before = midnight - _INSTANT
+            before = midnight - MICROSECOND
             if local_date(before, tz) != local_date(known, tz):
                 # The clock was set back beyond midnight in between.
                 change = _change_between(known, before, tz)
@@ -70,7 +71,7 @@ def _changes_of_date(first: datetime, last: datetime, tz: tzinfo) -> Iterator[da
 def _change_between(before: datetime, after: datetime, tz: tzinfo) -> datetime:
     """The instant of the only change of the local date between the two."""
     date_before = local_date(before, tz)
-    while after - before > _INSTANT:
+    while after - before > MICROSECOND:
         middle = before + (after - before) // 2
         if local_date(middle, tz) == date_before:
             before = middle

@@ -10,6 +10,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.contacts import is_email
 from usagebill.core.currencies import CURRENCIES
 from usagebill.core.customers import AccountType, Customer
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.limits import DUNNING_ATTEMPTS, DUNNING_DAYS, DUNNING_THRESHOLD
 from usagebill.core.periods.schedule import dunning_run_at
@@ -163,7 +164,7 @@ def next_run_at(campaign: DunningCampaign, progress: DunningProgress | None, now
     if progress is None or progress.last_attempt_at is None:
         return dunning_run_at(now)
     days = timedelta(days=campaign.days_between_attempts)
-    return dunning_run_at(max(now, progress.last_attempt_at + days + timedelta(microseconds=1)))
+    return dunning_run_at(max(now, progress.last_attempt_at + days + MICROSECOND))
 
 
 def attempted(progress: DunningProgress, currencies: Iterable[str], now: datetime) -> DunningProgress:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 from decimal import Decimal
 from typing import Protocol
 
 from usagebill.core.days import days_billed
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.numbers import ZERO, divide, multiply, round_to, total
 from usagebill.core.periods import Cycle, Window, advance_window
 from usagebill.core.usage import Usage
-
-_INSTANT = timedelta(microseconds=1)
 
 
 class UnitEvent(Protocol):
@@ -38,7 +37,7 @@ class UnitEvent(Protocol):
 
 def next_period_start(cycle: Cycle, now: datetime) -> datetime:
     """The instant from which units count that change with the next period of the fixed charge."""
-    return advance_window(cycle, now).end + _INSTANT
+    return advance_window(cycle, now).end + MICROSECOND
 
 
 def units_effective_at(cycle: Cycle, now: datetime, *, is_active: bool, immediately: bool) -> datetime:

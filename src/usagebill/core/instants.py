@@ -1,8 +1,12 @@
-"""Instants as callers send them: texts in ISO 8601, or datetimes."""
+"""Instants: the step between two, and how callers send them: texts in ISO 8601, or datetimes."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+# The smallest step: where both ends of a period belong to it, the next one starts at `end + MICROSECOND`.
+MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def parse_instant(text: str) -> datetime | None:

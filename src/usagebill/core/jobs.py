@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from usagebill.core.instants import MICROSECOND
+
 # A job that fails this often is left, with its error, for a person to retry.
 ATTEMPTS = 8
-
-_INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def known_at(job: Job, now: datetime | None) -> datetime:
     A scheduled job leaves out those of the very instant it is due, which may come before or after it has run. A job
     that is run ahead of the clock cannot know what comes later.
     """
-    due = job.due_at if job.immediate else job.due_at - _INSTANT
+    due = job.due_at if job.immediate else job.due_at - MICROSECOND
     return due if now is None else min(due, now)
 
 

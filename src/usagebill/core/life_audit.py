@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from usagebill.core.audit import Finding, Life
 from usagebill.core.days import local_date
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.periods import Cycle, Succession, billed_through, day_start, ended_on_boundary_day
@@ -16,8 +17,6 @@ from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription, TerminationInvoice
 
 _HOUR = timedelta(hours=1)
-
-_INSTANT = timedelta(microseconds=1)
 
 
 def life_of(subscription: Subscription, cycle: Cycle) -> Life:
@@ -31,7 +30,7 @@ def life_of(subscription: Subscription, cycle: Cycle) -> Life:
     elif ends is not None and (cycle.succession is Succession.DOWNGRADE or ended_on_boundary_day(cycle)):
         # Everything is billed by that day's run: the day itself belongs to the successor, or is free.
         opened = cycle.period(local_date(ends, cycle.tz), cycle.billing_interval).start
-        ends = day_start(opened, cycle.tz) - _INSTANT
+        ends = day_start(opened, cycle.tz) - MICROSECOND
     return Life(
         subscription_id=subscription.id,
         external_id=subscription.external_id,

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from usagebill.core.fees import Fee
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.numbers import multiply
 
 _MICROSECONDS_A_DAY = Decimal(86_400_000_000)
@@ -30,7 +31,7 @@ def trial_end(start: datetime, trial_period: Decimal | None) -> datetime | None:
     """
     if not trial_period or trial_period < 0:
         return None
-    room = (_LAST_INSTANT - start) // timedelta(microseconds=1)
+    room = (_LAST_INSTANT - start) // MICROSECOND
     return start + timedelta(microseconds=min(int(multiply(trial_period, _MICROSECONDS_A_DAY)), room))
 
 

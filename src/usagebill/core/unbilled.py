@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from typing import NamedTuple
 
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation, counts
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, cut_to_milliseconds, cut_to_seconds, property_of
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import CLOSING_PERIODS, IN_ARREARS, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods import is_empty
-
-_INSTANT = timedelta(microseconds=1)
 
 
 class Reason(StrEnum):
@@ -173,7 +172,7 @@ def without_overlaps(closings: Iterable[Closing]) -> tuple[Closing, ...]:
         # The second in which a subscription starts is its own.
         start = cut_to_seconds(closing.earliest)
         if tiled and start <= tiled[-1].latest:
-            start = tiled[-1].latest + _INSTANT
+            start = tiled[-1].latest + MICROSECOND
         if start <= closing.latest:
             tiled.append(closing._replace(earliest=start))
     return tuple(tiled)
@@ -190,7 +189,7 @@ def open_from(
         return billing_from or cut_to_seconds(started_at)
     if ended_at is not None and billed_until >= cut_to_milliseconds(ended_at):
         return None
-    return billed_until + _INSTANT
+    return billed_until + MICROSECOND
 
 
 def keeps_history(metric: BillableMetric) -> bool:
@@ -220,13 +219,13 @@ def stretches_of(services: Iterable[Service], metric: BillableMetric | None) -> 
     for position, service in enumerate(ordered):
         start = None if position == 0 and _reaches_back(service) else cut_to_seconds(service.start)
         if start is not None and (free_from is None or free_from < start):
-            stretches.append(Stretch(Reason.SUBSCRIPTION_NOT_ACTIVE, free_from, start - _INSTANT))
+            stretches.append(Stretch(Reason.SUBSCRIPTION_NOT_ACTIVE, free_from, start - MICROSECOND))
         earliest = free_from if start is None or (free_from is not None and free_from > start) else start
         latest = None if service.end is None else cut_to_milliseconds(service.end)
         stretches += _served_by(ordered[position:], earliest, latest, missing)
         if latest is None:
             return stretches
-        free_from = latest + _INSTANT
+        free_from = latest + MICROSECOND
     stretches.append(Stretch(Reason.SUBSCRIPTION_NOT_ACTIVE, free_from))
     return stretches
 
@@ -242,10 +241,10 @@ def _served_by(
         return _within(service, earliest, latest, missing)
     shared = cut_to_seconds(later[0].start)
     shared = shared if earliest is None else max(earliest, shared)
-    alone = [] if shared == earliest else _within(service, earliest, shared - _INSTANT, missing)
+    alone = [] if shared == earliest else _within(service, earliest, shared - MICROSECOND, missing)
     # What had come by the start of the next is the first one's, if the bill of its end had not been made before.
     counted = [closing.counted_at for closing in service.closings if closing.latest >= latest]
-    since = min([later[0].start, *counted]) + _INSTANT
+    since = min([later[0].start, *counted]) + MICROSECOND
     before = [_received(stretch, None, since) for stretch in _within(service, shared, latest, missing)]
     after = [_received(stretch, since, None) for stretch in _served_by(later, shared, latest, missing)]
     return [*alone, *(stretch for stretch in (*before, *after) if stretch is not None)]
@@ -288,7 +287,7 @@ def _within(service: Service, earliest: datetime | None, latest: datetime | None
         return _tiled(service, earliest, latest, missing)
     if latest is not None and closed > latest:
         return [Stretch(Reason.PERIOD_CLOSED, earliest, latest)]
-    return [Stretch(Reason.PERIOD_CLOSED, earliest, closed - _INSTANT), *_tiled(service, closed, latest, missing)]
+    return [Stretch(Reason.PERIOD_CLOSED, earliest, closed - MICROSECOND), *_tiled(service, closed, latest, missing)]
 
 
 def _tiled(service: Service, earliest: datetime | None, latest: datetime | None, missing: Reason) -> list[Stretch]:
@@ -301,10 +300,10 @@ def _tiled(service: Service, earliest: datetime | None, latest: datetime | None,
         if start > end:
             continue
         if start != free_from and start != _ALWAYS:
-            stretches += _open(service, free_from, start - _INSTANT, missing)
+            stretches += _open(service, free_from, start - MICROSECOND, missing)
         first = None if start == _ALWAYS else start
         if closing.is_counted:
-            since = closing.counted_at + _INSTANT
+            since = closing.counted_at + MICROSECOND
             priced = closing.by_event_prices
             stretches.append(Stretch(None, first, end, received_before=since, by_event_prices=priced))
             stretches.append(Stretch(Reason.PERIOD_ALREADY_BILLED, first, end, received_from=since))
@@ -313,7 +312,7 @@ def _tiled(service: Service, earliest: datetime | None, latest: datetime | None,
             stretches += _in_advance(service, first, end, reason)
         if end == latest:
             return stretches
-        free_from = end + _INSTANT
+        free_from = end + MICROSECOND
     return [*stretches, *_open(service, free_from, latest, missing)]
 
 

@@ -20,6 +20,7 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_parts import ChargeResult
 from usagebill.core.currencies import cents_from_major
 from usagebill.core.events import Event, numeric_value
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.numbers import CONTEXT, ONE, ZERO, add, ceil_to, divide, multiply, subtract, total
 from usagebill.core.plans import Charge
 from usagebill.core.pricing import Price, Properties, price
@@ -328,9 +329,7 @@ def _whole_window(window: Window) -> Decimal:
     window.
     """
     held = window.end - window.start + timedelta(seconds=1)
-    return divide(
-        Decimal(held // timedelta(microseconds=1)), Decimal(window.period_days * _SECONDS_OF_A_DAY * 1_000_000)
-    )
+    return divide(Decimal(held // MICROSECOND), Decimal(window.period_days * _SECONDS_OF_A_DAY * 1_000_000))
 
 
 def ceiling_cents(count: ChargeCount, terms: dict[int, TermsOfPart]) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.counted_usage import CountedUsage
 from usagebill.core.events import Event
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.near_names import near_name
@@ -43,7 +44,6 @@ from usagebill.work import Reader
 # Near names are suggested only if there are at most this many to compare.
 _NAMES = 2000
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
-_INSTANT = timedelta(microseconds=1)
 
 
 def metric_by_code(reader: Reader, code: str) -> BillableMetric | None:
@@ -124,7 +124,7 @@ def _end(reader: Reader, subscription: Subscription) -> datetime | None:
     if subscription.succession == Succession.DOWNGRADE:
         for other in _subscriptions(reader, subscription.external_id):
             if other.previous_subscription_id == subscription.id and other.billed_from is not None:
-                return other.billed_from - _INSTANT
+                return other.billed_from - MICROSECOND
     return subscription.terminated_at
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 
 from usagebill.core.aggregation import Window
 from usagebill.core.alerts import Alert, AlertType, UsageLine, has_started_again, usage_value
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.current_usage import running_window, usage_within
 from usagebill.work import Reader
-
-_INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +64,7 @@ def _watched(charges: Sequence[Charge], alerts: Sequence[Alert]) -> list[Charge]
 
 def _add_closings(reader: Reader, subscription: Subscription, alerts: Sequence[Alert], measured: Measurement) -> None:
     """Add the usage at the very end of the previous period, which came after the alerts were last checked."""
-    end = measured.window.start - _INSTANT
+    end = measured.window.start - MICROSECOND
     again = [
         alert
         for alert in alerts
@@ -95,7 +94,7 @@ def _add_values(
     again = [alert for alert in alerts if has_started_again(alert, subscription.id, measured.window.start)]
     now = _lines(reader, subscription, charges, window)
     began = (
-        _lines(reader, subscription, _watched(charges, again), window, counted_until=window.start - _INSTANT)
+        _lines(reader, subscription, _watched(charges, again), window, counted_until=window.start - MICROSECOND)
         if again
         else []
     )

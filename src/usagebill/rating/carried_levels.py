@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from decimal import Decimal
-from typing import Final
 
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import cut_to_seconds
 from usagebill.core.grouping import Group
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.subscriptions import Subscription
 from usagebill.rating.handover import own_since
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import EventLog
 from usagebill.work import Reader
-
-_INSTANT: Final = timedelta(microseconds=1)
 
 
 def starting_levels(
@@ -43,7 +40,7 @@ def starting_levels(
         begins = cut_to_seconds(started_at)
     else:
         return {}
-    earlier = replace(question, earliest=begins, latest=cut_to_seconds(start) - _INSTANT, until=None, held_from=None)
+    earlier = replace(question, earliest=begins, latest=cut_to_seconds(start) - MICROSECOND, until=None, held_from=None)
 
     def count(log: EventLog) -> dict[Group, Decimal]:
         tallies = log.tallies(earlier)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.copies import replace
 from usagebill.core.handover import handover, own_since as handover_own_since
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.periods import Succession
@@ -14,8 +15,6 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.storage.conditions import asc, eq, ne
 from usagebill.storage.event_queries import Arrival, EventQuery
 from usagebill.work import Reader
-
-_INSTANT = timedelta(microseconds=1)
 
 
 class Neighbours:
@@ -78,7 +77,7 @@ def own_events(
         question = replace(
             question,
             after=max((arrival for _, arrival in before), key=lambda arrival: (arrival.at, arrival.id)),
-            first_end=max(ended for ended, _ in before) + _INSTANT,
+            first_end=max(ended for ended, _ in before) + MICROSECOND,
         )
     return replace(question, until=neighbours.billed(subscription, billed_at)) if met.is_followed else question
 

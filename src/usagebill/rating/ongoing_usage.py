@@ -13,6 +13,7 @@ from usagebill.core.aggregation import Window
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.grouping import target_wallet_code
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import BILLED_AHEAD, CONSUMING_TYPES, NOT_YET_ISSUED, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ZERO, add, subtract
@@ -33,7 +34,6 @@ from usagebill.rating.current_usage import contract_window, usage_within
 from usagebill.storage.conditions import eq, ne, within
 from usagebill.work import Reader
 
-_INSTANT = timedelta(microseconds=1)
 # Windows that end with a millisecond lie side by side.
 _GAP = timedelta(milliseconds=1)
 _Amounts = Iterator[tuple[UnbilledKey, Decimal]]
@@ -91,7 +91,7 @@ def _unbilled_periods(reader: Reader, subscription: Subscription) -> Iterator[tu
     window = contract_window(reader, contract if using is subscription else contract_of(reader, using))
     yield reader.now, using, window
     billed = last_billed_charges(reader, contract)
-    while (end := window.start - _INSTANT) >= max(subscription.created_at, subscription.started_at or end):
+    while (end := window.start - MICROSECOND) >= max(subscription.created_at, subscription.started_at or end):
         if billed is not None and billed.end >= end - _GAP:
             return
         closed = contract_window(reader.at(end), contract)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Final, TypeAlias
 
@@ -23,6 +23,7 @@ from usagebill.core.charge_parts import ChargePart
 from usagebill.core.days import stretches_of_days
 from usagebill.core.events import cut_to_seconds
 from usagebill.core.grouping import Group
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.numbers import ZERO
 from usagebill.core.plans import Charge
 from usagebill.core.pricing import MODELS
@@ -32,7 +33,6 @@ from usagebill.storage.ports import EventLog
 # The tallies of each bucket of filters, by position and group.
 _Tallies: TypeAlias = Mapping[int, Mapping[Group, AggregateResult]]
 
-_INSTANT: Final = timedelta(microseconds=1)
 # With fewer, the values of each day cost more than the events.
 _EVENTS_PER_VALUE: Final = 4
 
@@ -164,7 +164,7 @@ def _parts(question: EventQuery, window: Window) -> Iterator[tuple[datetime | No
     latest = window.end if question.latest is None else min(question.latest, window.end)
     earliest = question.earliest
     if earliest is None or earliest < start:
-        yield None, _until(question, min(start - _INSTANT, latest))
+        yield None, _until(question, min(start - MICROSECOND, latest))
         earliest = start
     if earliest <= latest:
         for first, last in stretches_of_days(earliest, latest, window.tz):

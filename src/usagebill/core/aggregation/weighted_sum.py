@@ -9,10 +9,10 @@ from decimal import Decimal
 from usagebill.core.aggregation.metric import Window
 from usagebill.core.aggregation.tally import AggregateResult, Aggregation
 from usagebill.core.events import Event, numeric_value
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.numbers import CONTEXT, ZERO, add, ceil_to, divide, multiply, round_to, subtract
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _SECONDS_OF_A_DAY = 86400
 _DECIMALS = 20
 
@@ -147,4 +147,4 @@ def weighed(tally: AggregateResult, window: Window, initial: Decimal = ZERO) -> 
 
 
 def _microseconds(instant: datetime) -> Decimal:
-    return Decimal((instant - _EPOCH) // _MICROSECOND)
+    return Decimal((instant - _EPOCH) // MICROSECOND)

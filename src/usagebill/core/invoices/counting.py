@@ -22,6 +22,7 @@ from usagebill.core.aggregation import (
     prorated,
 )
 from usagebill.core.events import Event, cut_to_seconds, numeric_value, property_of
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.numbers import ONE, ZERO, add, decimal_text, divide, multiply, round_to, total
 from usagebill.core.pricing import Properties
 from usagebill.core.pricing.dynamic import DynamicProperties
@@ -37,7 +38,6 @@ from usagebill.core.usage import Usage
 MOST_TERMS = 100
 _SHOWN_DECIMALS = 15
 _SECOND = timedelta(seconds=1)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 def _text(number: Decimal) -> str:
@@ -158,7 +158,7 @@ def _weighed(metric: Metric, events: list[Event], window: Window, _prorated: boo
     lines = []
     for place, (since, held) in enumerate(changes):
         until = changes[place + 1][0] if place + 1 < len(changes) else end
-        seconds = divide(Decimal((until - since) // _MICROSECOND), Decimal(1_000_000))
+        seconds = divide(Decimal((until - since) // MICROSECOND), Decimal(1_000_000))
         area = add(area, multiply(held, seconds))
         lines.append(f"level of {_text(held)} from {since.isoformat()} on: x {_text(seconds)} seconds")
     return [*_listed(lines), f"sum {_text(area)} / ({window.period_days} x 86400 seconds), the period, rounded up"]

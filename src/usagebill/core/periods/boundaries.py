@@ -23,6 +23,7 @@ from datetime import date, datetime, timedelta, timezone, tzinfo
 from enum import StrEnum
 
 from usagebill.core.days import local_date
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.periods.calendar import (
     LONG_INTERVALS,
     BillingTime,
@@ -35,7 +36,6 @@ from usagebill.core.periods.calendar import (
 )
 
 _DAY = timedelta(days=1)
-_INSTANT = timedelta(microseconds=1)
 # A change of time zone moves a midnight by at most 26 hours.
 _WESTERNMOST, _EASTERNMOST = timezone(timedelta(hours=-12)), timezone(timedelta(hours=14))
 MIDNIGHT_MOVE = timedelta(hours=26)
@@ -217,7 +217,7 @@ def without_days_billed(cycle: Cycle, fee: Window, closed: Window) -> Window:
     """The `fee` window of a subscription in arrears that has ended, without the days of `closed`: the window that a run
     billed last in another time zone, whose last days may belong to the open period in the new one.
     """
-    return replace(fee, start=max(fee.start, day_start(local_date(closed.end + _INSTANT, cycle.tz), cycle.tz)))
+    return replace(fee, start=max(fee.start, day_start(local_date(closed.end + MICROSECOND, cycle.tz), cycle.tz)))
 
 
 def day_before_next(cycle: Cycle, end: datetime) -> date:
@@ -225,7 +225,7 @@ def day_before_next(cycle: Cycle, end: datetime) -> date:
 
     The day is later than any billing day that the period has left behind.
     """
-    return local_date(end + _INSTANT - max_zone_shift(cycle), cycle.tz)
+    return local_date(end + MICROSECOND - max_zone_shift(cycle), cycle.tz)
 
 
 def from_start(cycle: Cycle, window: Window | None) -> Window | None:
@@ -243,7 +243,7 @@ def is_empty(start: datetime, end: datetime, tz: tzinfo, *, ends: bool) -> bool:
     It is then shown as the instant of the start. A window of one instant is billed if that is the last of a local day
     (of `tz`), or if the subscription `ends` with it.
     """
-    is_last = local_date(end + _INSTANT, tz) > local_date(end, tz)
+    is_last = local_date(end + MICROSECOND, tz) > local_date(end, tz)
     return start > end or (start == end and not ends and not is_last)
 
 
@@ -345,7 +345,7 @@ def _end(cycle: Cycle, period: Period, end: datetime | None) -> datetime:
 def _resumed(cycle: Cycle, fresh: Window | None, last: Window | None) -> Window | None:
     if fresh is None or last is None or last.start >= last.end:
         return fresh
-    start = last.end + _INSTANT
+    start = last.end + MICROSECOND
     if abs(start - fresh.start) >= max_zone_shift(cycle):
         return fresh
     return replace(fresh, start=max(start, cycle.started_at))

@@ -14,9 +14,9 @@ from enum import StrEnum
 from functools import lru_cache
 
 from usagebill.core.days import local_date
+from usagebill.core.instants import MICROSECOND
 
 _DAY = timedelta(days=1)
-_INSTANT = timedelta(microseconds=1)
 _NEW_YEAR = date(2000, 1, 1)
 _MONDAY = date(2000, 1, 3)
 
@@ -136,4 +136,4 @@ def day_start(day: date, tz: tzinfo) -> datetime:
 
 def day_end(day: date, tz: tzinfo) -> datetime:
     """The last instant (UTC) of local date `day`: one microsecond before the next day starts."""
-    return day_start(day + _DAY, tz) - _INSTANT
+    return day_start(day + _DAY, tz) - MICROSECOND

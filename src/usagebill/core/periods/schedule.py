@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 
 from usagebill.core.days import local_date
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.periods.boundaries import MIDNIGHT_MOVE, Cycle, max_zone_shift
 from usagebill.core.periods.calendar import day_start
 
 _DAY = timedelta(days=1)
-_INSTANT = timedelta(microseconds=1)
 _HOUR = timedelta(hours=1)
 _ENDING = timedelta(minutes=5)
 _BILLING = timedelta(minutes=10)
@@ -86,7 +86,7 @@ def next_billing_run(
     while True:
         run = day_start(day, cycle.tz) + _BILLING
         if run <= after:
-            run = _hourly(after + _INSTANT, _BILLING)
+            run = _hourly(after + MICROSECOND, _BILLING)
         in_time = run < day_start(day + _DAY, cycle.tz)
         if day > earliest and day != spared and (in_time or _is_missed(cycle, day, after, billed_on, known_since)):
             return run
@@ -107,7 +107,7 @@ def downgraded_at(cycle: Cycle, now: datetime, *, asked_at: datetime, billed_on:
 def awaited_run(midnight: datetime, now: datetime) -> datetime:
     """When a run may have billed what closed at a local `midnight`: ten minutes later, or every hour while it fails."""
     run = midnight + _BILLING
-    return run if run > now else _hourly(now + _INSTANT, _BILLING)
+    return run if run > now else _hourly(now + MICROSECOND, _BILLING)
 
 
 def next_close(cycle: Cycle, now: datetime, *, billed_on: date | None, known_since: datetime) -> datetime:
@@ -213,7 +213,7 @@ def next_termination_alert(
     is_open_today = announced_at is None or announced_at.astimezone(UTC).date() < today
     for alert in termination_alerts(ending_at, days):
         if alert.date() == today and is_open_today:
-            return alert if alert > now else _hourly(now + _INSTANT, _ALERT)
+            return alert if alert > now else _hourly(now + MICROSECOND, _ALERT)
         if alert.date() > today:
             return alert
     return None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 
 import structlog
 
 from usagebill.core.alerts import CARRIED_TYPES, Alert, AlertType
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.numbers import add
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckAlerts
@@ -23,7 +23,6 @@ from usagebill.rating.alert_values import Measurement, measure
 from usagebill.storage.conditions import desc, eq
 from usagebill.work import Work
 
-_INSTANT = timedelta(microseconds=1)
 _log = structlog.get_logger("usagebill.alerts")
 
 
@@ -65,7 +64,7 @@ def check(work: Work, task: CheckAlerts) -> None:
         alert = replace(alert, measured_subscription_id=subscription.id, measured_from=measured.window.start)
         see(work, alert, value, opening=measured.openings.get(alert.id))
     if any(alert.alert_type not in CARRIED_TYPES for alert in alerts):
-        start = measured.window.end + _INSTANT
+        start = measured.window.end + MICROSECOND
         work.schedule(CheckAlerts(subscription_id=subscription.id, period_start=start), start)
 
 

@@ -6,10 +6,10 @@ The price of an event depends on the events received before it, so neither later
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoice_triggers import Trigger, of_event
 from usagebill.core.periods.schedule import awaited_run
 from usagebill.core.running_usage import RunningValue
@@ -27,8 +27,6 @@ from usagebill.rating.invoice import event_bill
 from usagebill.rating.running_usage import BroughtForward, Kept
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader, Work
-
-_MICROSECOND = timedelta(microseconds=1)
 
 
 def process_events(work: Work, task: ProcessEvents) -> None:
@@ -54,7 +52,7 @@ def _process(work: Work, events: Sequence[Event]) -> None:
         names = {event.external_subscription_id for event in events if event.external_subscription_id is not None}
         customer_ids = of_named_subscriptions(work, names)
         # What is due at this very instant follows from the same events, but for what is the customers' own.
-        catch_up(work.at(work.now - _MICROSECOND), customer_ids)
+        catch_up(work.at(work.now - MICROSECOND), customer_ids)
         settle_backlog(work, *customer_ids, needed=False)
     for event in _without_waiting(work, events):
         bill_event(work, event)

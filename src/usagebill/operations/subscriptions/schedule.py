@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from usagebill.core.contracts import Contract
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.periods.schedule import (
     activation_at,
     ending_at_instant,
@@ -24,7 +25,6 @@ from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.storage.conditions import eq, within
 from usagebill.work import Reader, Work
 
-_INSTANT = timedelta(microseconds=1)
 _A_DAY = timedelta(days=1)
 
 
@@ -76,12 +76,12 @@ def next_run(reader: Reader, contract: Contract) -> datetime:
 
 def is_due(reader: Reader, contract: Contract) -> bool:
     """Whether a run at this instant bills the subscription."""
-    return _next_run(reader, contract, after=reader.now - _INSTANT) == reader.now
+    return _next_run(reader, contract, after=reader.now - MICROSECOND) == reader.now
 
 
 def awaits_run(reader: Reader, subscription: Subscription, start: datetime) -> bool:
     """Whether the run at the opening of the period from `start`, which bills the closed one, is still to come."""
-    due = _next_run(reader, contract_of(reader, subscription), after=start - _INSTANT)
+    due = _next_run(reader, contract_of(reader, subscription), after=start - MICROSECOND)
     run = BillCustomer(customer_id=subscription.customer_id).job_key("", due)
     return due < start + _A_DAY and reader.tx.jobs.get(run) is not None
 

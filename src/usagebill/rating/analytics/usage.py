@@ -23,7 +23,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import AccountType, Customer
 from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.core.fees import Fee, FeeType
-from usagebill.core.instants import parse_instant
+from usagebill.core.instants import MICROSECOND, parse_instant
 from usagebill.core.invoices.life_cycle import BILLED, InvoiceType
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ZERO, add, subtract
@@ -55,7 +55,6 @@ from usagebill.storage.sums import GroupKey
 from usagebill.work import Reader
 
 _DAY = timedelta(days=1)
-_INSTANT = timedelta(microseconds=1)
 # The most days, weeks or months in one answer.
 _MOST_PERIODS = 400
 # With more events of a metric than this, the periods that they lie in are not looked up.
@@ -147,7 +146,7 @@ class _Usage:
         periods = [period for period in self.periods if period.start <= last and first <= period.end]
         ends = {day for period in periods for day in (period.start - _DAY, period.end)}
         days = sorted(day for day in ends if first <= day < last)
-        instants = [datetime.combine(day + _DAY, time(), window.tz).astimezone(UTC) - _INSTANT for day in days]
+        instants = [datetime.combine(day + _DAY, time(), window.tz).astimezone(UTC) - MICROSECOND for day in days]
         known = dict(zip(days, so_far(instants), strict=True))
 
         def at_end_of(day: date) -> _Amounts:
@@ -455,7 +454,7 @@ def _quiet(
             return loud
     steps = list(pairwise(instants))
     ranges = [
-        EventRange(external_subscription_id=external_id, code=code, earliest=before + _INSTANT, latest=instant)
+        EventRange(external_subscription_id=external_id, code=code, earliest=before + MICROSECOND, latest=instant)
         for before, instant in steps
         for code in codes
     ]

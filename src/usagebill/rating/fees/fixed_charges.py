@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.copies import replace
@@ -19,6 +19,7 @@ from usagebill.core.fixed_charges import (
     terms_in,
     units_in,
 )
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import BILLED, BILLED_AND_KEPT, IN_ARREARS
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -38,8 +39,6 @@ from usagebill.queries.billing_periods import BillingContext
 from usagebill.queries.subscriptions import find_subscription
 from usagebill.storage.conditions import asc, at_most, eq, ne, related, within
 from usagebill.work import Reader
-
-_INSTANT = timedelta(microseconds=1)
 
 
 def fixed_charge_fees(reader: Reader, context: BillingContext) -> list[Fee]:
@@ -221,7 +220,7 @@ def _paid_by_older_plans(reader: Reader, context: BillingContext, fee: Fee) -> l
             )
             if left:
                 payments.append(PaidInAdvance(cents=cents, days=days, days_left=left))
-            unpaid_from = max(unpaid_from, until + _INSTANT)
+            unpaid_from = max(unpaid_from, until + MICROSECOND)
     return payments
 
 

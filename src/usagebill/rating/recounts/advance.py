@@ -12,6 +12,7 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_ledger import LedgerEntry
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee, FeeType
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import WHOLE_REASONS
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge
@@ -38,7 +39,6 @@ from usagebill.rating.recounts.report import Recounts
 from usagebill.storage.conditions import asc, eq, within
 from usagebill.work import Reader
 
-_INSTANT = timedelta(microseconds=1)
 _LONGEST_DAY = timedelta(hours=26)
 
 
@@ -121,7 +121,7 @@ def _renewal(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator
             return CHANGED
         if has_moved(reader, period):
             return MOVED
-        before = list(differences("", "", expected(at - _INSTANT), fee))
+        before = list(differences("", "", expected(at - MICROSECOND), fee))
         return SAME_INSTANT if before != list(differences("", "", expected(at), fee)) else None
 
     yield from _line_findings(fee, number, fee.invoice_id or fee.id, expected(at), doubt, notes)
@@ -175,7 +175,7 @@ def _event_fee(
             of_subscription = eq("subscription_id", subscription.id)
             if len({period.timezone for period in reader.tx.find(BillingPeriod, of_subscription)}) > 1:
                 return MOVED
-        alone = list(differences("", "", expected(event.created_at - _INSTANT, is_stored=False), fee))
+        alone = list(differences("", "", expected(event.created_at - MICROSECOND, is_stored=False), fee))
         return SAME_INSTANT if alone != list(differences("", "", expected(event.created_at), fee)) else None
 
     yield from _line_findings(fee, number, fee.invoice_id or fee.id, expected(event.created_at), doubt, notes)

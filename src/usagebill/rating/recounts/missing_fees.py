@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 
 from usagebill.core.aggregation import billable_in_advance
 from usagebill.core.audit import Finding
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, cut_to_seconds
 from usagebill.core.fees import Fee
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.plans import Charge
 from usagebill.core.recounts import is_alone
 from usagebill.core.subscriptions import Subscription
@@ -17,8 +17,6 @@ from usagebill.core.tasks import ProcessEvents
 from usagebill.storage.conditions import eq, present
 from usagebill.storage.event_queries import EventQuery
 from usagebill.work import Reader
-
-_INSTANT = timedelta(microseconds=1)
 
 
 def lost_events(reader: Reader, subscription: Subscription) -> Iterator[Finding]:
@@ -70,5 +68,5 @@ def lost_events(reader: Reader, subscription: Subscription) -> Iterator[Finding]
 
 def _waits(reader: Reader, event: Event) -> bool:
     """Whether the job for the events received with this one is still pending; failed jobs are listed elsewhere."""
-    together = reader.tx.events.received(event.created_at, event.created_at + _INSTANT)
+    together = reader.tx.events.received(event.created_at, event.created_at + MICROSECOND)
     return any(reader.tx.jobs.waiting(ProcessEvents.kind, received.id) is not None for received in list(together))

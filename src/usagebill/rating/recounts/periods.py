@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation
 from usagebill.core.audit import Finding
 from usagebill.core.fees import Fee, FeeType
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge, PlanDefinition
@@ -42,7 +43,6 @@ from usagebill.rating.recounts.report import Recounts
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader
 
-_INSTANT = timedelta(microseconds=1)
 # The most arrival instants to try for a count whose own instant was not stored.
 _MOST_INSTANTS = 100
 
@@ -164,7 +164,7 @@ class Lines:
 
     def is_instant_doubtful(self, charge: Charge) -> bool:
         """Whether events were received at the very instant of the count, which may have come before or after it."""
-        return not self.agrees(self.expected_usage(charge, self.at - _INSTANT), self.expected_usage(charge, self.at))
+        return not self.agrees(self.expected_usage(charge, self.at - MICROSECOND), self.expected_usage(charge, self.at))
 
     def _next_plan_is_another(self) -> bool:
         """Whether the next plan may have had other charges when the upgrade was billed."""
@@ -267,5 +267,5 @@ class UsageSoFar(Lines):
     def is_instant_doubtful(self, charge: Charge) -> bool:
         # The event that passed the threshold was received at that instant; what matters is whether others were.
         name = self.period.external_subscription_id
-        arrived = self.reader.tx.events.received(self.at, self.at + _INSTANT)
+        arrived = self.reader.tx.events.received(self.at, self.at + MICROSECOND)
         return sum(event.external_subscription_id == name for event in arrived) > 1
