@@ -20,6 +20,8 @@ from usagebill.core.countries import COUNTRIES
 CODE_PREFIX = "svc_eu"
 REVERSE_CHARGE = f"{CODE_PREFIX}_reverse_charge"
 TAX_EXEMPT = f"{CODE_PREFIX}_tax_exempt"
+# The code of a tax of the user's own, at 0 %, for goods that leave the EU: everything else is a service.
+GOODS_EXPORT = "goods_export"
 
 _ALWAYS = date.min
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from tests.core.documents.builders import NOW, credit, entity, fee, period, source, tax
 
 from usagebill.core.coupons import AppliedCoupon, CouponStatus
 from usagebill.core.documents.content import Content
+from usagebill.core.documents.electronic import invoice_document
 from usagebill.core.documents.invoices import invoice_content
 from usagebill.core.documents.sources import InvoiceSource
 from usagebill.core.invoices.records import AppliedCustomSection, AppliedThreshold, BilledPlan
@@ -72,6 +74,24 @@ def test_head_says_who_what_and_when() -> None:
     )
     assert (content.amount, content.about) == ("€1.20", ("Due Mar 2, 2024",))
     assert content.footer == "Thank you"
+
+
+@pytest.mark.parametrize(
+    ("ends", "day"),
+    [
+        (datetime(2024, 1, 31, 23, 30, tzinfo=UTC), "Feb 1, 2024"),
+        (datetime(2024, 2, 9, 23, 30, tzinfo=UTC), "Feb 1, 2024 – Feb 10, 2024"),
+    ],
+)
+def test_a_one_off_names_the_day_of_supply(ends: datetime, day: str) -> None:
+    """In the customer's time zone, on the page and in the XML alike."""
+    supplied: dict[str, Any] = {"from_datetime": datetime(2024, 1, 31, 23, 15, tzinfo=UTC), "to_datetime": ends}
+    of = source((fee("a", 100, **supplied),), invoice_type="one_off", zone=ZoneInfo("Europe/Paris"))
+    assert dict(invoice_content(of).facts)["Date of supply"] == day
+    assert invoice_document(of).delivered == date(2024, 2, 1)
+    assert "Date of supply" not in dict(
+        invoice_content(source((fee("a", 100, **supplied),), invoice_type="credit")).facts
+    )
 
 
 @pytest.mark.parametrize(

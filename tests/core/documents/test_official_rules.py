@@ -18,7 +18,7 @@ from usagebill.core.documents.electronic import credit_note_document, gaps, invo
 from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource
 from usagebill.core.documents.ubl import ubl_text
 from usagebill.core.numbers import round_cents, total
-from usagebill.core.vat import REVERSE_CHARGE, TAX_EXEMPT
+from usagebill.core.vat import GOODS_EXPORT, REVERSE_CHARGE, TAX_EXEMPT
 
 GERMAN = entity(country="DE", tax_identification_number="DE123456789")
 SELLERS = (entity(), GERMAN)
@@ -81,6 +81,41 @@ def test_what_carries_no_tax_says_why(seller: Any, code: str, category: str) -> 
     document = invoice_document(of)
     assert {(group.category, bool(group.reason)) for group in document.groups} == {("S", False), (category, True)}
     assert errors(of) == []
+
+
+ABROAD = {**CUSTOMER, "country": "US", "tax_identification_number": None}
+
+
+@pytest.mark.parametrize("seller", SELLERS, ids=["FR", "DE"])
+@pytest.mark.parametrize(
+    ("codes", "categories"),
+    [
+        # Services abroad lie outside the scope of the tax, whether or not a tax says so.
+        (((TAX_EXEMPT, "0"), (TAX_EXEMPT, "0")), {"O"}),
+        ((("vat_zero", "0"), (TAX_EXEMPT, "0")), {"O"}),
+        (((GOODS_EXPORT, "0"), (GOODS_EXPORT, "0")), {"G"}),
+        # Nothing may stand beside O.
+        (((GOODS_EXPORT, "0"), (TAX_EXEMPT, "0")), {"G", "E"}),
+        (((TAX_EXEMPT, "0"), ("vat", "20")), {"E", "S"}),
+    ],
+)
+def test_sales_that_leave_the_eu(seller: Any, codes: tuple[tuple[str, str], ...], categories: set[str]) -> None:
+    fees = tuple(
+        fee(str(place), 1000, rate, applied_taxes=(tax(rate, 1000, 10 * int(rate), code=code),))
+        for place, (code, rate) in enumerate(codes)
+    )
+    cents = sum(10 * int(rate) for _, rate in codes)
+    of = source(fees, entity=seller, customer=ABROAD, taxes_amount_cents=cents, total_amount_cents=2000 + cents)
+    document = invoice_document(of)
+    assert {group.category for group in document.groups} == categories
+    assert all(group.reason or group.category in "SG" for group in document.groups)
+    assert errors(of) == []
+    assert errors(note_source(of, {"0": 400}, total_amount_cents=400)) == []
+
+
+def test_an_untaxed_sale_within_the_eu_is_at_the_zero_rate() -> None:
+    of = source((fee("a", 1000, "0"),), customer={**CUSTOMER, "country": "IT"}, total_amount_cents=1000)
+    assert {group.category for group in invoice_document(of).groups} == {"Z"}
 
 
 @pytest.mark.parametrize("seller", SELLERS, ids=["FR", "DE"])

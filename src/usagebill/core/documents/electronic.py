@@ -14,7 +14,7 @@ from usagebill.core.billing_entities import BillingEntity, einvoicing_gaps
 from usagebill.core.currencies import exponent, major_from_cents
 from usagebill.core.days import local_date
 from usagebill.core.documents.elements import cleaned, exact_text
-from usagebill.core.documents.invoices import naming_of
+from usagebill.core.documents.invoices import naming_of, supplied
 from usagebill.core.documents.lines import fee_name
 from usagebill.core.documents.locales import money_text, rate_text
 from usagebill.core.documents.parties import Contact, customer_contact, entity_contact
@@ -26,17 +26,17 @@ from usagebill.core.invoices.life_cycle import SUBSCRIPTION_TYPES, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_to, subtract
 from usagebill.core.taxes import net_of_coupons, taxable
-from usagebill.core.vat import REVERSE_CHARGE, TAX_EXEMPT, is_vat_number
+from usagebill.core.vat import GOODS_EXPORT, REVERSE_CHARGE, STANDARD_RATES, TAX_EXEMPT, is_vat_number
 
 COUNTRIES = ("FR", "DE")
 INVOICE, CREDIT_INVOICE, SELF_BILLED, CREDIT_NOTE = "380", "386", "389", "381"
 _STANDARD, _PREPAID, _CREDIT_NOTES = "1", "57", "97"
-_TAXED, _ZERO_RATED, _EXEMPT, _REVERSE_CHARGE, _OUTSIDE = "S", "Z", "E", "AE", "O"
+_TAXED, _ZERO_RATED, _EXEMPT, _REVERSE_CHARGE, _EXPORT, _OUTSIDE = "S", "Z", "E", "AE", "G", "O"
 _HUNDRED = Decimal(100)
 _RATE_DECIMALS = 6
 _PRICE_DECIMALS = 15
 # The reason why a category has no tax, as a VATEX code.
-EXEMPTIONS = {_OUTSIDE: "VATEX-EU-O", _REVERSE_CHARGE: "VATEX-EU-AE"}
+EXEMPTIONS = {_OUTSIDE: "VATEX-EU-O", _REVERSE_CHARGE: "VATEX-EU-AE", _EXPORT: "VATEX-EU-G"}
 # The most that quantity times price may deviate from the amount of a line, in major units.
 _LINE_TOLERANCE = Decimal("0.01")
 _STATED_DECIMALS = 2
@@ -49,8 +49,8 @@ _UNLISTED_COUNTRIES = frozenset({"SS"})
 class TaxGroup:
     """Lines taxed alike, at a rate in percent.
 
-    `category`: S taxed, Z zero rate, E exempt, AE reverse charge, O outside the scope of the tax; `reason` says why
-    there is no tax. `allowance` is the group's part of the reductions.
+    `category`: S taxed, Z zero rate, E exempt, AE reverse charge, G goods exported from the EU, O outside the scope of
+    the tax; `reason` says why there is no tax. `allowance` is the group's part of the reductions.
     """
 
     rate: Decimal
@@ -192,7 +192,6 @@ def invoice_document(source: InvoiceSource) -> ElectronicDocument:
         _line(source, fee, fee_name(fee, naming), fee.units, amount, kinds(fee))
         for fee, amount in zip(fees, figures.lines, strict=False)
     )
-    credit = invoice.invoice_type == InvoiceType.CREDIT
     seller, buyer = _parties(source)
     return ElectronicDocument(
         id=invoice.id,
@@ -207,7 +206,7 @@ def invoice_document(source: InvoiceSource) -> ElectronicDocument:
         corrects=None,
         seller=seller,
         buyer=buyer,
-        seller_pays_tax=not credit,
+        seller_pays_tax=not _is_outside(source),
         delivered=_delivered(source),
         means=_means(source, words),
         terms=", ".join(texts),
@@ -291,8 +290,10 @@ def _buyer_reference(source: InvoiceSource) -> str | None:
 
 
 def _delivered(source: InvoiceSource) -> date:
-    """The start of the earliest billed period."""
-    invoice = source.invoice
+    """The start of the earliest billed period, or the first day of a one-off's supply."""
+    invoice, days = source.invoice, supplied(source)
+    if days is not None:
+        return days[0]
     starts: list[datetime] = []
     if invoice.invoice_type in SUBSCRIPTION_TYPES:
         starts = [period.charges_from_datetime for period in source.periods if period.charges_from_datetime is not None]
@@ -301,12 +302,12 @@ def _delivered(source: InvoiceSource) -> date:
 
 def _kinds(source: InvoiceSource) -> Callable[[Fee], Kind]:
     """The category and the rate of each fee of an invoice."""
-    credit = source.invoice.invoice_type == InvoiceType.CREDIT
+    outside, leaves_the_eu = _is_outside(source), _leaves_the_eu(source)
     seller, buyer = _parties(source)
     reversible = is_vat_number(seller.tax_number) and is_vat_number(buyer.tax_number)
 
     def kind(fee: Fee) -> Kind:
-        if credit:
+        if outside:
             return _OUTSIDE, ZERO
         rate = _rate(fee)
         if rate > ZERO:
@@ -314,9 +315,33 @@ def _kinds(source: InvoiceSource) -> Callable[[Fee], Kind]:
         codes = {tax.code for tax in fee.applied_taxes}
         if REVERSE_CHARGE in codes and reversible:
             return _REVERSE_CHARGE, ZERO
-        return (_EXEMPT if TAX_EXEMPT in codes else _ZERO_RATED), ZERO
+        if leaves_the_eu and GOODS_EXPORT in codes:
+            return _EXPORT, ZERO
+        return (_EXEMPT if leaves_the_eu or TAX_EXEMPT in codes else _ZERO_RATED), ZERO
 
     return kind
+
+
+def _is_outside(source: InvoiceSource) -> bool:
+    """Whether the whole invoice lies outside the scope of the tax: prepaid credits, and services to a customer outside
+    the EU.
+
+    EN 16931 allows no other category beside O (BR-O-11): a service next to something taxed, or to goods, is exempt.
+    """
+    if source.invoice.invoice_type == InvoiceType.CREDIT:
+        return True
+    return (
+        bool(source.fees)
+        and _leaves_the_eu(source)
+        and not any(
+            _rate(fee) > ZERO or any(tax.code == GOODS_EXPORT for tax in fee.applied_taxes) for fee in source.fees
+        )
+    )
+
+
+def _leaves_the_eu(source: InvoiceSource) -> bool:
+    seller, buyer = _parties(source)
+    return seller.country in STANDARD_RATES and bool(buyer.country) and buyer.country not in STANDARD_RATES
 
 
 def _rate(fee: Fee) -> Decimal:
@@ -333,10 +358,10 @@ def _rate(fee: Fee) -> Decimal:
 
 
 def _groups(figures: Stated, words: Words, source: InvoiceSource) -> Iterable[TaxGroup]:
-    reasons = {
-        _REVERSE_CHARGE: words.reverse_charge,
-        _EXEMPT: words.exempt_french if source.entity.country == "FR" else words.exempt,
-    }
+    exempt = words.exempt_french if source.entity.country == "FR" else words.exempt
+    reasons = {_REVERSE_CHARGE: words.reverse_charge, _EXEMPT: exempt}
+    if source.invoice.invoice_type != InvoiceType.CREDIT:
+        reasons[_OUTSIDE] = exempt
     for group in figures.groups:
         category, rate = group.kind
         yield TaxGroup(
@@ -430,7 +455,7 @@ def credit_note_document(source: CreditNoteSource) -> ElectronicDocument:
         corrects=(invoice.number, invoice.issuing_date),
         seller=seller,
         buyer=buyer,
-        seller_pays_tax=invoice.invoice_type != InvoiceType.CREDIT,
+        seller_pays_tax=not _is_outside(of_invoice),
         delivered=local_date(note.created_at, of_invoice.zone),
         means=Means(code=_STANDARD, text=words.settled_at_once),
         terms=words.settled_at_once,

@@ -44,6 +44,7 @@ def invoice_content(source: InvoiceSource) -> Content:
         facts.append((words.order_number, invoice.purchase_order_number))
     facts += [
         (words.issue_date, date_text(invoice.issuing_date, locale)),
+        *_supply(source, words),
         (words.payment_term, words.days.format(count=invoice.net_payment_term)),
     ]
     return Content(
@@ -65,6 +66,22 @@ def invoice_content(source: InvoiceSource) -> Content:
         footer=words.self_billed if invoice.self_billed else source.entity.invoice_footer,
         logo=None if invoice.self_billed else source.entity.logo_url,
     )
+
+
+def supplied(source: InvoiceSource) -> tuple[date, date] | None:
+    """The first and the last day of what a one-off invoice bills, in the customer's time zone; None for others."""
+    spans = [(fee.from_datetime, fee.to_datetime) for fee in source.fees]
+    starts = [start for start, _ in spans if start is not None]
+    ends = [end for _, end in spans if end is not None]
+    if source.invoice.invoice_type != InvoiceType.ONE_OFF or not starts or not ends:
+        return None
+    return local_date(min(starts), source.zone), local_date(max(ends), source.zone)
+
+
+def _supply(source: InvoiceSource, words: Words) -> Iterable[tuple[str, str]]:
+    days = supplied(source)
+    if days is not None:
+        yield words.supply_date, " – ".join(date_text(day, source.locale) for day in dict.fromkeys(days))
 
 
 def parties(source: InvoiceSource, recipient_heading: str) -> tuple[Party, Party]:

@@ -17,6 +17,7 @@ DE = Words(
     invoice_number="Rechnungsnummer",
     order_number="Bestellnummer",
     issue_date="Ausstellungsdatum",
+    supply_date="Leistungsdatum",
     payment_term="Zahlungsziel",
     days="{count} Tage",
     issuer="Von",

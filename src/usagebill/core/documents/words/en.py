@@ -17,6 +17,7 @@ EN = Words(
     invoice_number="Invoice number",
     order_number="Purchase order number",
     issue_date="Issue date",
+    supply_date="Date of supply",
     payment_term="Payment term",
     days="{count} days",
     issuer="From",

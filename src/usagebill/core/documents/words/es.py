@@ -17,6 +17,7 @@ ES = Words(
     invoice_number="Número de factura",
     order_number="Número de orden de compra",
     issue_date="Fecha de emisión",
+    supply_date="Fecha de la operación",
     payment_term="Plazo de pago",
     days="{count} días",
     issuer="De",

@@ -17,6 +17,7 @@ FR = Words(
     invoice_number="Numéro de facture",
     order_number="Numéro de bon de commande",
     issue_date="Date d'émission",
+    supply_date="Date de la prestation",
     payment_term="Délai de paiement",
     days="{count} jours",
     issuer="De",

@@ -17,6 +17,7 @@ IT = Words(
     invoice_number="Numero di fattura",
     order_number="Numero d'ordine",
     issue_date="Data di emissione",
+    supply_date="Data dell'operazione",
     payment_term="Termine di pagamento",
     days="{count} giorni",
     issuer="Da",

@@ -17,6 +17,7 @@ NB = Words(
     invoice_number="Fakturanummer",
     order_number="Innkjøpsordrenummer",
     issue_date="Utstedelsesdato",
+    supply_date="Leveringsdato",
     payment_term="Betalingsfrist",
     days="{count} dager",
     issuer="Fra",

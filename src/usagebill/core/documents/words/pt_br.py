@@ -17,6 +17,7 @@ PT_BR = Words(
     invoice_number="Número da fatura",
     order_number="Número do pedido de compra",
     issue_date="Data de emissão",
+    supply_date="Data da prestação",
     payment_term="Prazo de pagamento",
     days="{count} dias",
     issuer="De",

@@ -17,6 +17,7 @@ SV = Words(
     invoice_number="Fakturanummer",
     order_number="Inköpsordernummer",
     issue_date="Utfärdandedatum",
+    supply_date="Leveransdatum",
     payment_term="Betalningsvillkor",
     days="{count} dagar",
     issuer="Från",

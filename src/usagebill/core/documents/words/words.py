@@ -24,6 +24,7 @@ class Words:
     invoice_number: str
     order_number: str
     issue_date: str
+    supply_date: str
     payment_term: str
     days: str
     issuer: str

@@ -17,6 +17,7 @@ ZH_TW = Words(
     invoice_number="發票號碼",
     order_number="採購單號",
     issue_date="開立日期",
+    supply_date="提供日期",
     payment_term="付款期限",
     days="{count} 天",
     issuer="開立人",
