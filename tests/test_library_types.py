@@ -6,16 +6,19 @@ import inspect
 import json
 import pydoc
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args, get_type_hints, is_typeddict
+from zipfile import ZipFile
 
 import pytest
+from scripts.library_stubs import SOURCES, stubs
 
 from tests.cases import each
-from tests.library_stubs import generated
-from usagebill import Billing
+from usagebill import Billing, fields
 from usagebill.bindings import Operation
 from usagebill.resources import RESOURCES
 
@@ -34,9 +37,41 @@ def refused_lines(file: Path) -> list[int]:
     return [number for number, line in enumerate(lines, 1) if "# refused:" in line]
 
 
-def test_generated_types_are_those_of_the_code() -> None:
-    behind = [path.name for path, text in generated().items() if path.read_text(encoding="utf-8") != text]
-    assert behind == [], "run `python -m tests.library_stubs`"
+def test_stubs_are_those_of_the_code() -> None:
+    behind = [
+        name
+        for name, text in stubs().items()
+        if not (SOURCES / name).exists() or (SOURCES / name).read_text(encoding="utf-8") != text
+    ]
+    assert behind == [], "run `python -m scripts.library_stubs`"
+
+
+@pytest.mark.slow
+def test_a_wheel_has_the_stubs_and_says_that_it_is_typed(tmp_path: Path) -> None:
+    """They come from the build: a clean checkout has none."""
+    checkout = tmp_path / "checkout"
+    ignored = shutil.ignore_patterns("*.pyi", "__pycache__")
+    for name in ("src", "scripts"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=ignored)
+    for name in (".gitignore", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, checkout)
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=checkout, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with ZipFile(wheel) as archive:
+        built = {name: archive.read(name).decode() for name in archive.namelist() if name.endswith((".pyi", ".typed"))}
+    assert built == {**stubs(), "usagebill/py.typed": ""}
+    assert list(checkout.rglob("*.pyi")) == []
+
+
+def test_types_of_nested_arguments_are_there_at_run_time() -> None:
+    hints = get_type_hints(fields.ChargeFilterFields)
+    assert hints["invoice_display_name"] == str | None
+    assert fields.ChargeProperties in get_args(get_type_hints(fields.ChargeFields)["properties"])
+    for name in fields.typed_fields():
+        assert is_typeddict(getattr(fields, name)), name
+    with pytest.raises(ImportError, match="ChargeField"):
+        exec("from usagebill.fields import ChargeField")
 
 
 @pytest.mark.slow

@@ -257,7 +257,7 @@ OPERATIONS = [
     for resource in RESOURCES.values()
     for operation in vars(resource).values()
     if isinstance(operation, Operation)
-    for kind in operation._inputs.values()
+    for kind in operation.inputs.values()
     if not any(inner[0].__name__ in OPEN for hint in hints_of(kind).values() if (inner := nested(hint)))
 ]
 

@@ -204,7 +204,7 @@ class Operation(Generic[T]):
     @cached_property
     def described(self) -> tuple[Argument, ...]:
         """Its arguments, with their types and meanings."""
-        return tuple(arguments_of(self.path, self._inputs, paged=self.paged, operation=self.name))
+        return tuple(arguments_of(self.path, self.inputs, paged=self.paged, operation=self.name))
 
     @cached_property
     def __signature__(self) -> inspect.Signature:
@@ -216,7 +216,7 @@ class Operation(Generic[T]):
             try:
                 return self._answered(resource._runner, path, fields)
             except BillingError as problem:
-                kind = self._inputs.get("request") or self._inputs.get("options")
+                kind = self.inputs.get("request") or self.inputs.get("options")
                 _word(resource._runner, problem, fields, kind, dict(zip(self.path, path, strict=False)))
                 raise
             finally:
@@ -243,21 +243,22 @@ class Operation(Generic[T]):
     def path(self) -> tuple[str, ...]:
         """The operation's own parameters: the ids and codes of the records it acts on."""
         named = list(inspect.signature(self.function).parameters)[1:]
-        return tuple(name for name in named if name not in self._inputs and name != "paging")
+        return tuple(name for name in named if name not in self.inputs and name != "paging")
 
     @cached_property
     def paged(self) -> bool:
         return "paging" in inspect.signature(self.function).parameters
 
     @cached_property
-    def _inputs(self) -> dict[str, type]:
+    def inputs(self) -> dict[str, type]:
+        """The operation's parameter -> the class that reads its fields."""
         hints = get_type_hints(self.function)
         return {name: hints[name] for name in ("request", "options") if name in hints}
 
     @cached_property
     def fields(self) -> dict[str, str]:
         """Keyword argument -> the operation's parameter that it belongs to."""
-        fields = {item.name: name for name, kind in self._inputs.items() for item in attrs.fields(kind)}
+        fields = {item.name: name for name, kind in self.inputs.items() for item in attrs.fields(kind)}
         return {**fields, **(dict.fromkeys(_PAGING, "paging") if self.paged else {})}
 
     def arguments(self, positional: Sequence[str], named: Mapping[str, object]) -> dict[str, Any]:
@@ -270,7 +271,7 @@ class Operation(Generic[T]):
             if name not in remaining:
                 raise TypeError(f"{name} is missing")
             arguments[name] = remaining.pop(name)
-        sent: dict[str, dict[str, object]] = {name: {} for name in self._inputs}
+        sent: dict[str, dict[str, object]] = {name: {} for name in self.inputs}
         paging: dict[str, Any] = {}
         for name, value in remaining.items():
             parameter = self.fields.get(name)
@@ -279,16 +280,16 @@ class Operation(Generic[T]):
             if parameter == "paging":
                 paging[name] = value
             else:
-                sent[parameter][name] = exact(with_texts(self._inputs[parameter], name, value))
+                sent[parameter][name] = exact(with_texts(self.inputs[parameter], name, value))
         for parameter, values in sent.items():
-            refuse_slips(self._inputs[parameter], values)
-            arguments[parameter] = read(self._inputs[parameter], values)
+            refuse_slips(self.inputs[parameter], values)
+            arguments[parameter] = read(self.inputs[parameter], values)
         if self.paged:
             arguments["paging"] = Paging(**paging)
         return arguments
 
     def _unknown(self, name: str) -> str:
-        inside = [near for kind in self._inputs.values() if (near := near_field(name, kind)) and "." in near]
+        inside = [near for kind in self.inputs.values() if (near := near_field(name, kind)) and "." in near]
         near = inside[0] if inside else near_name(name, [*self.path, *self.fields])
         return f"unknown argument {name}" + (f"; did you mean {near}?" if near else "")
 

@@ -58,7 +58,7 @@ def kinds() -> Iterator[type]:
     waiting = [kind for endpoint in endpoints() for kind in (endpoint.body, endpoint.query) if kind is not None]
     waiting += [*MODEL_PROPERTIES.values(), EventFields]
     operations = [value for kind in RESOURCES.values() for value in vars(kind).values() if isinstance(value, Operation)]
-    waiting += [kind for operation in operations for kind in operation._inputs.values()]
+    waiting += [kind for operation in operations for kind in operation.inputs.values()]
     met: set[type] = set()
     while waiting:
         kind = waiting.pop()

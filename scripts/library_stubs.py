@@ -1,122 +1,54 @@
-"""The types of the library, generated from its operations: `python -m tests.library_stubs` writes them.
+"""Stubs of the library for type checkers and editors, made from its operations and not kept in the repository.
 
-`usagebill/fields.py` has the nested types of arguments, `usagebill/records.pyi` the records with all API fields, and a
-stub beside each module of `usagebill/resources` the operations. A test fails if any of them is out of date.
+`usagebill/fields.pyi` has the types of nested arguments, `usagebill/records.pyi` the records with all API fields, and a
+stub beside each module of `usagebill/resources` the operations. A wheel gets them as it is built (`build_hook.py`), and
+an editable installation has them in `src/`, where `python -m scripts.library_stubs` brings them up to date.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-import subprocess
-import sys
 import types
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
-import attrs
-
-from usagebill.bindings import Operation, Resource
+from usagebill.bindings import Operation
+from usagebill.fields import typed_fields
 from usagebill.records import RELATED, further_fields, shown_kind
-from usagebill.reference import field_of, hints_of, is_price, required_inside
-from usagebill.reference.structures import MODEL_PROPERTIES, EventFields
 from usagebill.resources import RESOURCES, VIEWS
-from usagebill.signatures import documentation, fields_name, type_text
+from usagebill.signatures import documentation
 from usagebill.storage.ports import Page
 
-PACKAGE = Path(__file__).parents[1] / "src" / "usagebill"
-_NESTED = r"\b(\w+(?:Fields|Properties|Choice|Number)|Number|SectionChoice|PreviewSubscriptions|Cascade|MetadataPair)\b"
+SOURCES = Path(__file__).parents[1] / "src"
 RELATED_TYPES = {"fees": "list[Fee]", "charges": "tuple[Charge, ...]", "fixed_charges": "tuple[FixedCharge, ...]"}
-FIELDS_HEAD = '''"""Types of nested arguments of the library: `charge: ChargeFields = {...}`.
-
-Made from the reference by `python -m tests.library_stubs`.
-"""
-
-from __future__ import annotations
-
+MADE = '"""Made by `python -m scripts.library_stubs`."""\n'
+FIELDS_HEAD = """
 from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import Decimal
-from typing import Any, Literal, Required, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, Required, TypeAlias, TypedDict
 
-# A quantity, rate or price, exactly.
 Number: TypeAlias = int | Decimal | str
-'''
 
+class TypedFields(NamedTuple):
+    about: str
+    fields: Mapping[str, str]
 
-def formatted(text: str, name: str) -> str:
-    ruff = [sys.executable, "-m", "ruff"]
-    options: dict[str, Any] = {"capture_output": True, "text": True, "check": True, "cwd": PACKAGE.parents[1]}
-    fixed = subprocess.run(
-        [*ruff, "check", "--fix-only", "-q", "--stdin-filename", name, "-"], input=text, **options
-    ).stdout
-    done = subprocess.run([*ruff, "format", "-q", "--stdin-filename", name, "-"], input=fixed, **options)
-    return str(done.stdout)
-
-
-def operations() -> Iterator[tuple[type[Resource], str, Operation[Any]]]:
-    for kind in RESOURCES.values():
-        for name, value in vars(kind).items():
-            if isinstance(value, Operation):
-                yield kind, name, value
-
-
-def nested(hint: Any) -> Iterator[type]:
-    if isinstance(hint, type) and attrs.has(hint):
-        yield hint
-    for part in get_args(hint):
-        yield from nested(part)
+def typed_fields() -> Mapping[str, TypedFields]: ...
+"""
 
 
 def fields_module() -> str:
-    """`usagebill/fields.py`."""
-    kinds: dict[str, type] = {}
-
-    def walk(kind: type) -> None:
-        for hint in hints_of(kind).values():
-            for inner in [] if is_price(hint) else nested(hint):
-                if fields_name(inner) not in kinds:
-                    kinds[fields_name(inner)] = inner
-                    walk(inner)
-
-    for _, _, operation in operations():
-        for kind in operation._inputs.values():
-            walk(kind)
-    kinds["EventFields"] = EventFields
-    for model in MODEL_PROPERTIES.values():
-        walk(model)
-    merged = {"ChargeProperties": tuple(MODEL_PROPERTIES), "FixedChargeProperties": ("standard", "graduated", "volume")}
+    """`usagebill/fields.pyi`."""
     written = []
-    for name, models in merged.items():
-        fields = {
-            field: (MODEL_PROPERTIES[model], hint)
-            for model in models
-            for field, hint in hints_of(MODEL_PROPERTIES[model]).items()
-        }
-        lines = [
-            f"    {field}: {type_text(hint, field, field_of(kind, field))}" for field, (kind, hint) in fields.items()
-        ]
-        about = (
-            "The prices of a charge: the fields of its charge model."
-            if name == "ChargeProperties"
-            else "The prices of a fixed charge."
+    for name, (about, fields) in sorted(typed_fields().items()):
+        doc = f'    """{about}"""\n' if about else ""
+        written.append(
+            f"class {name}(TypedDict, total=False):\n{doc}"
+            + "\n".join(f"    {field}: {text}" for field, text in fields.items())
         )
-        written.append((name, about, lines))
-    for name, kind in kinds.items():
-        lines = []
-        for field, hint in hints_of(kind).items():
-            text = type_text(hint, field, field_of(kind, field))
-            needed = field in required_inside(kind)
-            text = f"{text} | None" if not needed or field == "to_value" else text
-            lines.append(f"    {field}: {f'Required[{text}]' if needed else text}")
-        about = inspect.getdoc(kind) or ""
-        written.append((name, "" if about.startswith("Method generated") else about, lines))
-    body = "\n\n".join(
-        f"class {name}(TypedDict, total=False):\n" + (f'    """{about}"""\n\n' if about else "") + "\n".join(lines)
-        for name, about, lines in sorted(written)
-    )
-    return formatted(f"{FIELDS_HEAD}\n\n{body}\n", "src/usagebill/fields.py")
+    return f"{MADE}{FIELDS_HEAD}\n" + "\n\n".join(written) + "\n"
 
 
 class Imports:
@@ -154,10 +86,7 @@ class Imports:
 
     def lines(self, text: str) -> str:
         for module, names in (
-            (
-                "usagebill.fields",
-                re.findall(_NESTED, text),
-            ),
+            ("usagebill.fields", {"Number", *typed_fields()}.intersection(re.findall(r"\w+", text))),
             ("typing", re.findall(r"\b(Literal|Any)\b", text)),
             ("collections.abc", re.findall(r"\b(Sequence|Mapping|Iterable)\b", text)),
             ("datetime", re.findall(r"\b(date|datetime)\b(?=[ ,|\]=)])", text)),
@@ -184,7 +113,8 @@ def verb(name: str, operation: Operation[Any], imports: Imports) -> str:
         arguments.append(f"{argument.name}: {argument.type}" + ("" if argument.required else " = ..."))
     about = documentation(operation.function, operation.described).replace("\\", "\\\\")
     text = "\n        ".join(about.splitlines())
-    return f'    def {name}({", ".join(arguments)}) -> {returns}:\n        """{text}\n        """\n'
+    listed = "".join(f"        {argument},\n" for argument in arguments)
+    return f'    def {name}(\n{listed}    ) -> {returns}:\n        """{text}\n        """\n'
 
 
 def resources_module(module: str) -> str:
@@ -208,8 +138,7 @@ def resources_module(module: str) -> str:
                 lines.append(own_stub(kind, name, value, imports))
         classes.append("\n".join(lines))
     body = "\n\n".join(classes)
-    head = f'"""Made by `python -m tests.library_stubs`."""\n\n{imports.lines(body)}\n'
-    return formatted(f"{head}\n{body}", f"src/{module.replace('.', '/')}.pyi")
+    return f"{MADE}\n{imports.lines(body)}\n\n{body}"
 
 
 EVENT = (
@@ -279,17 +208,27 @@ def plain(value: Any) -> Any: ...
     ):
         for name in names:
             imports.add(module, name)
-    text = f'"""Made by `python -m tests.library_stubs`."""\n\n{imports.lines(body)}\n{tail}\n\n{body}\n'
-    return formatted(text, "src/usagebill/records.pyi")
+    return f"{MADE}\n{imports.lines(body)}\n{tail}\n\n{body}\n"
 
 
-def generated() -> Mapping[Path, str]:
-    """The correct contents of every generated file."""
+def stubs() -> dict[str, str]:
+    """Path of each stub below `src/` -> its text."""
     modules = sorted({kind.__module__ for kind in RESOURCES.values()})
-    stubs = {PACKAGE.parent / f"{module.replace('.', '/')}.pyi": resources_module(module) for module in modules}
-    return {PACKAGE / "fields.py": fields_module(), PACKAGE / "records.pyi": records_module(), **stubs}
+    return {
+        "usagebill/fields.pyi": fields_module(),
+        "usagebill/records.pyi": records_module(),
+        **{f"{module.replace('.', '/')}.pyi": resources_module(module) for module in modules},
+    }
+
+
+def write_stubs(folder: Path = SOURCES) -> None:
+    """Write every stub, as far as it has changed, below `folder`."""
+    for name, text in stubs().items():
+        file = folder / name
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    for path, text in generated().items():
-        path.write_text(text, encoding="utf-8")
+    write_stubs()
