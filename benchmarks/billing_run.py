@@ -9,8 +9,6 @@
                                                          # and while another one and 500 small ones are billed
     python -m benchmarks.billing_run --logs 1000         # what the activity log adds to a run
     python -m benchmarks.billing_run --against main 300  # against another commit, alternating in one run
-    python -m benchmarks.billing_run --alike 300         # customers billed together, and one by one, alternating
-    python -m benchmarks.billing_run --alike --endpoints 1 300  # the same, with webhooks to this many endpoints
 
 Each subscription has a different customer, all are on one plan: a monthly fee, three usage charges (standard on a sum,
 graduated on a count, package on a unique count), one fixed charge, and 100 events in the month.
@@ -43,7 +41,7 @@ from typing import Any
 
 from benchmarks.bulk_floor import copied, floor_of_run
 
-from usagebill import Billing, rehearsals
+from usagebill import Billing
 from usagebill.clock import ManualClock
 from usagebill.operations import customers, events, subscriptions
 from usagebill.settings import Settings
@@ -319,28 +317,6 @@ def measure_against(commit: str, count: int) -> None:
     print(f"{min(spent[commit]) / min(spent['this']):.2f} times the invoices a second; load {os.getloadavg()[0]:.1f}")
 
 
-def measure_alike(count: int, endpoints: int) -> None:
-    """The ratio of invoices a second of customers billed together to one by one: rounds of both alternate.
-
-    Every invoice is announced to this many endpoints; delivery is not measured.
-    """
-    fewest = {"one by one": count + 1, "together": rehearsals.FEWEST_ALIKE}
-    spent: dict[str, list[float]] = {way: [] for way in fewest}
-    for _ in range(ROUNDS):
-        for way, least in fewest.items():
-            rehearsals.FEWEST_ALIKE = least
-            with tempfile.TemporaryDirectory() as folder, open_billing(Path(folder) / "billing.db", START) as billing:
-                fill(billing, count)
-                for number in range(endpoints):
-                    billing.webhook_endpoints.create(webhook_url=f"https://acme.example/{number}")
-                lock = Lock(billing)
-                spent[way].append(run(billing)[0] / count * 1000)
-                assert invoices(billing) == count
-            print(f"{way:10} {spent[way][-1]:5.2f} ms an invoice, {lock.each(count):.2f} of them under the lock")
-    ratio = min(spent["one by one"]) / min(spent["together"])
-    print(f"together {ratio:.2f} times the invoices a second, best of {ROUNDS}; load {os.getloadavg()[0]:.1f}")
-
-
 def _spent_in(tree: Path, count: int) -> float:
     """The milliseconds of CPU time that an invoice takes with the code of this tree."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tree / "src"), str(tree)))}
@@ -528,8 +504,6 @@ def main() -> None:
     )
     reader.add_argument("--logs", action="store_true", help="runs with the activity log and without, in turn, instead")
     reader.add_argument("--against", metavar="COMMIT", help="beside another commit, in turn, instead")
-    reader.add_argument("--alike", action="store_true", help="customers billed together and one by one, instead")
-    reader.add_argument("--endpoints", type=int, default=0, help="with --alike: so many webhook endpoints listen")
     reader.add_argument("--run", metavar="FILE", help=argparse.SUPPRESS)
     reader.add_argument("--end", metavar="FILE", help=argparse.SUPPRESS)
     reader.add_argument("--work", metavar="FILE", help=argparse.SUPPRESS)
@@ -548,8 +522,6 @@ def main() -> None:
         print_gain(arguments.counts[0], arguments.workers)
     elif arguments.against:
         measure_against(arguments.against, arguments.counts[0])
-    elif arguments.alike:
-        measure_alike(arguments.counts[0], arguments.endpoints)
     elif arguments.logs:
         measure_logs(arguments.counts[0])
     elif arguments.ingest:

@@ -159,7 +159,8 @@ def stored(tx: Snapshot) -> dict[str, str]:
     texts: dict[str, dict[str, str]] = {}
     for table in TABLES:
         if table.kind not in LEFT_OUT:
-            texts[table.name] = {record.id: repr(record) for record in tx.each(table.kind, deleted=True)}
+            kind: Any = table.kind
+            texts[table.name] = {record.id: repr(record) for record in tx.each(kind, deleted=True)}
     later = MONTHS[-1] + timedelta(days=3650)
     leased = tx.jobs.named([DeliverWebhook(message_id=id).key for id in texts["webhook_messages"]])
     texts["jobs"] = {job.id: repr(job) for job in (*tx.jobs.overdue_of(tuple(HANDLERS), later), *leased)}

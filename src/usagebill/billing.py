@@ -400,8 +400,6 @@ class Billing(Resources):
                 if job is None:
                     break
                 prepared = ahead.get((job.organization_id, job.key))
-                if prepared is not None and self._rehearsals.are_stored(tx, prepared, instant, batch):
-                    continue
                 runs = self._rehearsals.runs_of(job)
                 try:
                     work = tx.savepoint(partial(self._do, tx, job, prepared, runs))
@@ -419,8 +417,6 @@ class Billing(Resources):
                         raise JobFailed(job) from problem
                     self.postpone(tx, job, instant, problem)
                     batch.failures.append((job, problem))
-                if batch.is_stale:
-                    break
             return batch
 
         while True:

@@ -48,9 +48,7 @@ class JobRuns:
 @dataclass(slots=True)
 class Batch:
     """The outcome of one commit of jobs. `gone` counts those that other workers did meanwhile; `wanted` is the count
-    that the batch's last job needs first. `passed` names the jobs stored together with others, or possibly done by
-    other workers; the batch is stale if results to be stored together no longer held. `has_closed_usage`: an
-    immediate job has billed usage for good.
+    that the batch's last job needs first. `has_closed_usage`: an immediate job has billed usage for good.
     """
 
     done: int = 0
@@ -58,8 +56,5 @@ class Batch:
     messages: list[JsonObject] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
     failures: list[tuple[Job, Exception]] = field(default_factory=list)
-    passed: set[JobKey] = field(default_factory=set)
-    is_stale: bool = False
-    is_faulty: bool = False
     has_closed_usage: bool = False
     wanted: tuple[Job, JobRuns, CountWanted] | None = None
