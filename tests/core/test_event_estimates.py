@@ -11,7 +11,7 @@ from tests.core.test_event_batches import CALLS, SPENT, TOKENS, event
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.errors import Invalid
-from usagebill.core.event_estimates import check_value, evaluated, instant_units, is_instant
+from usagebill.core.event_estimates import evaluated, instant_units, is_instant
 from usagebill.core.events import JsonValue
 from usagebill.core.plans import Charge
 
@@ -59,15 +59,18 @@ def test_which_charges_price_an_event_by_itself(charge_model: str, pay_in_advanc
 def test_values_that_are_no_numbers(metric: BillableMetric, properties: dict[str, JsonValue], is_refused: bool) -> None:
     if is_refused:
         with pytest.raises(Invalid) as refused:
-            check_value(event("e", properties=properties), metric)
+            evaluated(event("e", properties=properties), metric)
         assert refused.value.details == {"properties": ["value_is_not_valid_number"]}
     else:
-        check_value(event("e", properties=properties), metric)
+        assert evaluated(event("e", properties=properties), metric) == event("e", properties=properties)
 
 
 def test_an_expression_is_evaluated_before_the_event_is_priced() -> None:
     assert Decimal(str(evaluated(event("e", "spent", {"input": 3, "output": 4}), SPENT).properties["total"])) == 3 + 4
     assert evaluated(event("e", properties={"total": 1}), TOKENS) == event("e", properties={"total": 1})
+    assert (
+        evaluated(event("e", "spent", {"input": 3, "output": 4, "total": "many"}), SPENT).properties["total"] == "7.0"
+    )
     with pytest.raises(Invalid):
         evaluated(event("e", "spent", {"input": 3}), SPENT)
 

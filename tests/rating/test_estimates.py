@@ -130,6 +130,32 @@ def test_what_cannot_be_estimated(box: Scenario) -> None:
         assert refused(box, "estimate_fees", event=event_of("gb", **blank)) == (404, "subscription_not_found")
 
 
+@pytest.mark.beyond_reference
+@pytest.mark.parametrize(
+    ("unread", "expected"),
+    [
+        ({"properties": {"value": "12,50"}}, {"properties": ["value_is_not_valid_number"]}),
+        ({"timestamp": "2025-09-01"}, {"timestamp": ["invalid_format"]}),
+        (
+            {"properties": {"value": 1}, "precise_total_amount_cents": "$1250"},
+            {"precise_total_amount_cents": ["value_is_not_valid_number"]},
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_not_estimated_as_something_else(
+    box: Scenario, unread: dict[str, Any], expected: dict[str, list[str]]
+) -> None:
+    metric = box.metric("gb")
+    box.plan(charge_in_advance_on(metric, amount="10"), charge_in_advance_on(metric, "dynamic"))
+    box.subscribe()
+    sent = {**event_of("gb", value=1), **unread}
+    for path in ("estimate_fees", "estimate_instant_fees"):
+        assert refused(box, path, event=sent) == (422, expected)
+    status, answer = box.send("POST", "/events/batch_estimate_instant_fees", {"events": [event_of("gb"), sent]})
+    assert (status, answer["error_details"]) == (422, expected)
+    assert answer["message"].startswith("events[1]")
+
+
 @pytest.mark.parametrize(
     ("model", "properties", "value", "amount", "units"),
     [

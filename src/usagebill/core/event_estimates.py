@@ -33,29 +33,26 @@ def has_advance_charge(definition: PlanDefinition, metric: BillableMetric) -> bo
     return any(charge.pay_in_advance and charge.billable_metric_id == metric.id for charge in definition.charges)
 
 
-def check_value(event: Event, metric: BillableMetric) -> None:
-    """Raises `Invalid` if the event has no number although its metric sums or compares numbers.
-
-    An event without the property is accepted, and so is any event of a metric that holds a level.
-    """
-    aggregation = AGGREGATIONS[metric.aggregation_type]
-    if not aggregation.numeric or aggregation.accumulation is Accumulation.LEVEL:
-        return
-    if property_of(event, metric.field_name) is not None and numeric_value(event, metric.field_name) is None:
-        raise Invalid(properties="value_is_not_valid_number")
-
-
 def evaluated(event: Event, metric: BillableMetric) -> Event:
-    """The event with the value of the metric's expression in its field. Raises `Invalid` if it cannot be evaluated."""
-    if not metric.expression or not metric.field_name:
-        return event
-    try:
-        value = evaluated_text(
-            metric.expression, code=event.code, timestamp=event.timestamp, properties=event.properties
-        )
-    except (EvaluationError, ExpressionSyntaxError) as problem:
-        raise Invalid(f"expression_evaluation_failed: {problem}") from problem
-    return event._replace(properties={**event.properties, metric.field_name: value})
+    """The event with the value of the metric's expression in its field.
+
+    Raises `Invalid` if it cannot be evaluated, and if the value is not a number although the metric sums or compares
+    numbers. An event without the property is accepted, and so is any event of a metric that holds a level.
+    """
+    field = metric.field_name
+    if metric.expression and field:
+        try:
+            value = evaluated_text(
+                metric.expression, code=event.code, timestamp=event.timestamp, properties=event.properties
+            )
+        except (EvaluationError, ExpressionSyntaxError) as problem:
+            raise Invalid(f"expression_evaluation_failed: {problem}") from problem
+        event = event._replace(properties={**event.properties, field: value})
+    aggregation = AGGREGATIONS[metric.aggregation_type]
+    needs_number = aggregation.numeric and aggregation.accumulation is not Accumulation.LEVEL
+    if needs_number and property_of(event, field) is not None and numeric_value(event, field) is None:
+        raise Invalid(properties="value_is_not_valid_number")
+    return event
 
 
 def instant_units(event: Event, metric: BillableMetric) -> Decimal:

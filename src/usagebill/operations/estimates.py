@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_parts import ChargePart, parsed_properties
-from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.errors import Invalid, NotFound, placed
 from usagebill.core.event_estimates import (
-    check_value,
     evaluated,
     has_advance_charge,
     instant_charges,
@@ -57,13 +56,10 @@ def estimate_fees(reader: Reader, request: EventInput) -> list[Fee]:
     """
     received = _received(reader, changes(request))
     subscription = _subscription(reader, received)
-    if "timestamp" in received.problems:
-        raise Invalid({"timestamp": received.problems["timestamp"]})
+    event = _event(reader, received)
     metric = reader.tx.first(BillableMetric, eq("code", received.code))
     if metric is None:
         raise NotFound("billable_metric", received.code)
-    event = _event(reader, received)
-    check_value(event, metric)
     event = evaluated(event, metric)
     billing = event_billing(reader, subscription, reader.now)
     if not has_advance_charge(billing.definition, metric):
@@ -111,18 +107,19 @@ def estimate_batch_instant_fees(reader: Reader, request: EventsInput) -> list[In
 
     An event whose code no charge matches has no fee; a plan without any such charge is refused.
     """
-    groups: dict[str | None, list[Received]] = {}
-    for event in events_sent(reader, request.events):
+    groups: dict[str | None, list[tuple[int, Received]]] = {}
+    for position, event in enumerate(events_sent(reader, request.events)):
         received = _received(reader, _members(event))
-        groups.setdefault(received.external_subscription_id, []).append(received)
+        groups.setdefault(received.external_subscription_id, []).append((position, received))
     fees: list[InstantFee] = []
     for events in groups.values():
-        subscription = _subscription(reader, events[0])
+        subscription = _subscription(reader, events[0][1])
         definition = plan_definition(reader, subscription.plan_id)
         if not any(is_instant(charge) for charge in definition.charges):
             raise Invalid(code="does_not_match_an_instant_charge")
-        for received in events:
-            fees += _instant_fees(subscription, definition, _event(reader, received))
+        for position, received in events:
+            with placed(f"events[{position}]"):
+                fees += _instant_fees(subscription, definition, _event(reader, received))
     return fees
 
 
@@ -151,6 +148,12 @@ def _subscription(reader: Reader, received: Received) -> Subscription:
 
 
 def _event(reader: Reader, received: Received) -> Event:
+    """The event as of now. Raises `Invalid` for values that cannot be read, which would be estimated as others."""
+    problems = {field: codes for field, codes in received.problems.items() if field != "code"}
+    if received.unread_amount is not None:
+        problems["precise_total_amount_cents"] = ["value_is_not_valid_number"]
+    if problems:
+        raise Invalid(problems)
     return Event(
         id=reader.new_id(),
         organization_id=reader.organization.id,

@@ -17,8 +17,8 @@ from usagebill.core.aggregation import (
     RunningTotals,
     Window,
     advance_usage,
-    billable_in_advance,
     counted_totals,
+    counts,
     event_values,
     fold,
     lower_bound,
@@ -91,7 +91,7 @@ def advance_charges(definition: PlanDefinition, event: Event) -> list[Charge]:
         for charge in definition.charges
         if charge.pay_in_advance
         and (metric := definition.metrics[charge.billable_metric_id]).code == event.code
-        and billable_in_advance(metric, event)
+        and counts(metric.aggregation_type, metric.field_name, event)
     ]
 
 

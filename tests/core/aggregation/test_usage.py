@@ -12,7 +12,7 @@ from tests.core.builders import stored_event
 
 from usagebill.core.aggregation import (
     Window,
-    billable_in_advance,
+    counts,
     event_values,
     in_scope,
     lacks_property,
@@ -380,18 +380,21 @@ class TestEventsThatCannotCount:
         assert lacks_property(Metric(kind), event(1, value)) is lacks
 
     @pytest.mark.parametrize(
-        ("kind", "value", "billable"),
+        ("kind", "value", "is_counted"),
         [
             ("count_agg", None, True),
             ("sum_agg", "", False),
+            ("sum_agg", False, False),
             ("sum_agg", 0, True),
             ("sum_agg", "abc", False),
-            ("unique_count_agg", False, False),
+            ("unique_count_agg", None, False),
+            ("unique_count_agg", "", True),
+            ("unique_count_agg", False, True),
             ("unique_count_agg", "x", True),
         ],
     )
-    def test_billing_in_advance(self, kind: str, value: JsonValue, billable: bool) -> None:
-        assert billable_in_advance(Metric(kind), event(1, value)) is billable
+    def test_what_counts(self, kind: str, value: JsonValue, is_counted: bool) -> None:
+        assert counts(kind, "value", event(1, value)) is is_counted
 
-    def test_an_unknown_operation_is_not_billed(self) -> None:
-        assert not billable_in_advance(Metric("unique_count_agg"), event(1, "x", operation="replace"))
+    def test_an_unknown_operation_does_not_count(self) -> None:
+        assert not counts("unique_count_agg", "value", event(1, "x", operation="replace"))

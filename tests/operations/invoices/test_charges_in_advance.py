@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.money import gross, percent
-from tests.scenarios import Scenario, charge_in_advance_on, price_ranges
+from tests.scenarios import Scenario, charge_in_advance_on, charge_on, price_ranges
 
 from usagebill.core.events import Event
 from usagebill.operations.invoices.charges_in_advance import bill_event
@@ -219,6 +219,24 @@ def test_an_event_without_a_number_is_not_billed(box: Scenario, value: object) -
     box.subscribe()
     box.event("gb", value=value)
     assert box.usage_fees() == []
+
+
+@pytest.mark.beyond_reference
+def test_a_value_that_is_blank_or_false_is_paid_in_advance_as_it_is_in_arrears(box: Scenario) -> None:
+    seats = box.metric("seats", "unique_count_agg", field_name="seat")
+    box.plan(charge_in_advance_on(seats, amount="1"))
+    box.plan(charge_on(seats, amount="1"), code="arrears")
+    box.subscribe()
+    box.subscribe("arrears", external_id="later")
+    for name in ("sub", "later"):
+        for seat in ("", False, "a", None):
+            box.event("seats", name, seat=seat)
+    assert cents(box) == [100, 100, 100]
+    for name in ("sub", "later"):
+        usage = box.get(f"/customers/acme/current_usage?external_subscription_id={name}")["customer_usage"]
+        assert usage["amount_cents"] == 300
+    # What has no value is listed.
+    assert box.get("/events?unbilled=true")["meta"]["total_count"] == 2
 
 
 def test_events_outside_the_subscription_are_not_billed(box: Scenario) -> None:

@@ -48,7 +48,6 @@ from usagebill.core.aggregation.registry import (
     running_totals as running_totals,
 )
 from usagebill.core.aggregation.scope import (
-    billable_in_advance as billable_in_advance,
     counts as counts,
     counts_history as counts_history,
     in_scope as in_scope,

@@ -59,18 +59,3 @@ def lacks_property(metric: Metric, event: Event) -> bool:
     if aggregation.numeric:
         return numeric_value(event, metric.field_name) is None
     return property_of(event, metric.field_name) is None
-
-
-def billable_in_advance(metric: Metric, event: Event) -> bool:
-    """Whether pay-in-advance charges on `metric` price `event` at once.
-
-    Always if no property is needed. Otherwise its field must hold something (not null, empty or false), a number if one
-    is needed, and a unique count's operation must be `add` or `remove`.
-    """
-    aggregation = AGGREGATIONS[metric.aggregation_type]
-    if aggregation.field is not FieldUse.NEEDED or metric.field_name is None:
-        return True
-    value = event.properties.get(metric.field_name)
-    if value is None or value is False or value == "" or lacks_property(metric, event):
-        return False
-    return aggregation.accumulation is not Accumulation.VALUES or operation_of(event) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from usagebill.core.aggregation import billable_in_advance
+from usagebill.core.aggregation import counts
 from usagebill.core.audit import Finding
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event, cut_to_seconds
@@ -52,7 +52,7 @@ def lost_events(reader: Reader, subscription: Subscription) -> Iterator[Finding]
             if (
                 event.created_at > since
                 and (charge.id, event.transaction_id) not in billed
-                and billable_in_advance(metric, event)
+                and counts(metric.aggregation_type, metric.field_name, event)
                 and is_alone(of_same_id, subscription, event)
                 and not _waits(reader, event)
             ):
