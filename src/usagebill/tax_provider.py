@@ -169,20 +169,19 @@ def _taxes(question: TaxQuestion, said: Json) -> ProviderTaxes:
 
 
 def _item_taxes(item: TaxedItem, said: Json) -> ItemTaxes:
-    return ItemTaxes(
-        item_id=item.id,
-        requested_cents=item.amount_cents,
-        amount_cents=_cents(item, said["tax_amount_cents"]),
-        lines=tuple(_line(item, line) for line in said.get("tax_breakdown") or ()),
-    )
+    cents = _cents(item, said["tax_amount_cents"])
+    lines = tuple(_line(item, line) for line in said.get("tax_breakdown") or ())
+    if cents and not lines:
+        raise ValueError("taxes without tax_breakdown, whose rates are applied")
+    return ItemTaxes(item_id=item.id, requested_cents=item.amount_cents, amount_cents=cents, lines=lines)
 
 
 def _line(item: TaxedItem, said: Json) -> BreakdownLine:
-    name, rate, kind = said.get("name"), said.get("rate"), said.get("type")
+    name, rate, kind, cents = said.get("name"), said.get("rate"), said.get("type"), said.get("tax_amount_cents")
     return BreakdownLine(
         name=name[:_LONGEST_TEXT] if isinstance(name, str) and name else "Tax",
         rate=None if rate is None else _rate(rate),
-        amount_cents=_cents(item, said.get("tax_amount_cents", 0)),
+        amount_cents=None if cents is None else _cents(item, cents),
         type=kind[:_LONGEST_TEXT] if isinstance(kind, str) else None,
     )
 

@@ -30,7 +30,9 @@ from usagebill.core.tax_providers import (
 from usagebill.core.taxes import invoice_taxes
 
 
-def line(rate: str | None, cents: int, name: str = "GST/HST", type: str | None = "tax_exclusive") -> BreakdownLine:
+def line(
+    rate: str | None, cents: int | None, name: str = "GST/HST", type: str | None = "tax_exclusive"
+) -> BreakdownLine:
     return BreakdownLine(name=name, rate=None if rate is None else Decimal(rate), amount_cents=cents, type=type)
 
 
@@ -67,6 +69,14 @@ def test_a_part_of_the_fee_is_taxed_where_the_first_line_comes_to_less_than_its_
 def test_more_than_the_rate_of_the_whole_fee_taxes_the_whole_fee() -> None:
     taxes = taxed(101, line("0.1", 101))
     assert (taxes.taxes_base_rate, taxes.taxes_amount_cents) == (1, 100)
+
+
+def test_a_line_that_does_not_say_its_amount_taxes_the_whole_fee() -> None:
+    taxes = taxed(100, line("0.1", None))
+    assert (taxes.taxes_base_rate, taxes.taxes_amount_cents) == (1, 100)
+    assert [(tax.amount_cents, tax.base_amount_cents) for tax in taxes.applied_taxes] == [(100, 1000)]
+    (borne,) = taxed(0, line("0.1", None)).applied_taxes
+    assert (borne.rate, borne.amount_cents) == (0, 0)
 
 
 def test_a_part_with_endless_decimals_still_gives_the_providers_tax() -> None:

@@ -132,6 +132,7 @@ def test_the_log_can_be_switched_off() -> None:
         ("clients[]=curl", 0),
         ("http_statuses[]=succeeded&http_statuses[]=failed", 0),
         ("http_statuses[]=odd", 0),
+        ("http_statuses[]=20000", 0),
         ("http_methods[]=PUT", 1),
         ("api_version=v2", 0),
     ],

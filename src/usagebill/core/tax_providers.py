@@ -217,11 +217,11 @@ def issuing_date_told(kind: str, issuing_date: date, today: date) -> date:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakdownLine:
-    """One tax on an item: `rate` as a fraction (0.2 is 20 %), null if the provider returns none."""
+    """One tax on an item: `rate` as a fraction (0.2 is 20 %), null if the provider returns none, as is its amount."""
 
     name: str
     rate: Decimal | None
-    amount_cents: int
+    amount_cents: int | None
     type: str | None = None
 
 
@@ -300,7 +300,7 @@ def provider_taxed(fee: Fee, taxes: ItemTaxes, now: datetime, new_id: Callable[[
 
 def _base_rate(net: Decimal, taxes: ItemTaxes) -> Decimal:
     first = next((line for line in taxes.lines if line.type not in _REASONS and line.rate is not None), None)
-    if first is None or first.rate is None:
+    if first is None or first.rate is None or first.amount_cents is None:
         return ONE
     # Usage may have grown since the request: the share is of the requested amount.
     requested = net if truncate_cents(net) == taxes.requested_cents else Decimal(taxes.requested_cents)

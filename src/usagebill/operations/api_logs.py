@@ -49,11 +49,12 @@ def list_all(reader: Reader, options: ApiLogFilters, paging: Paging) -> Page[Api
 def _of_statuses(sent: tuple[str, ...]) -> list[Condition]:
     """Conditions on the status. `succeeded` and `failed` together match nothing: no response is both."""
     conditions: list[Condition] = []
-    numbers = [int(text) for text in sent if text.isdecimal() and len(text) <= 3]
-    words = [text for text in sent if not text.isdecimal()]
+    numbers = {text: int(text) for text in sent if text.isdecimal() and len(text) <= 3}
     if numbers:
-        conditions.append(within("http_status", numbers))
-    for word in words:
+        conditions.append(within("http_status", list(numbers.values())))
+    for word in sent:
+        if word in numbers:
+            continue
         if word == "succeeded":
             conditions.append(at_most("http_status", _LAST_SUCCESS))
         elif word == "failed":
