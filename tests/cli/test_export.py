@@ -23,7 +23,7 @@ from usagebill.cli import main
 from usagebill.clock import ManualClock
 
 HOSTILE = '=cmd|"x"!A1, "東京"\nnext'
-KINDS = ("invoices", "fees", "events", "payments", "credit_notes", "taxes", "usage")
+KINDS = ("invoices", "fees", "events", "payments", "credit_notes", "credits", "taxes", "usage")
 
 
 def run(*arguments: str, code: int = 0) -> str:
@@ -236,7 +236,7 @@ def test_focus_keeps_to_its_specification(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", mostly_slow(["csv", "parquet", "xlsx"], "csv"))
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "refunds", "requested_invoices", "wallets"])
 def test_a_table_without_rows_has_its_columns(tmp_path: Path, kind: str, ending: str) -> None:
     path = tmp_path / "billing.db"
     Billing(path).close()
@@ -248,7 +248,7 @@ def test_a_table_without_rows_has_its_columns(tmp_path: Path, kind: str, ending:
         assert len(pyarrow.parquet.read_schema(target)) > 5
 
 
-@pytest.mark.parametrize("kind", ["invoices", "fees", "events", "payments", "credit_notes", "taxes"])
+@pytest.mark.parametrize("kind", ["invoices", "fees", "events", "payments", "credit_notes", "credits", "taxes"])
 def test_times_bound_what_was_made(file: str, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "all.csv"
     everything = exported(file, kind, path)

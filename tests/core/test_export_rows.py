@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.core.builders import NOW, fee, invoice, note, subscription
 
-from usagebill.core.export_rows import FOCUS_COLUMNS, TAX_COLUMNS, focus_rows, tax_rows
+from usagebill.core.export_rows import FOCUS_COLUMNS, TAX_COLUMNS, Categories, Parties, focus_rows, tax_rows
 from usagebill.core.fees import AppliedTax, Fee, FeeType
 
 MONTH_END = datetime.fromisoformat("2024-05-31T23:59:59.999999+00:00")
@@ -92,9 +92,11 @@ def test_what_a_credit_note_takes_back_of_taxes_is_negative() -> None:
         created_at=NOW,
         base_amount_cents=1000,
     )
-    [billed] = tax_rows(invoice(status="finalized", applied_taxes=(vat,)), "acme")
-    [returned] = tax_rows(note("note", 1200, applied_taxes=(vat,)), "acme")
-    assert [*billed] == [*returned] == [*TAX_COLUMNS]
+    parties = Parties(billing_entity="ours", external_customer_id="acme")
+    of = Categories(of_taxes={vat.key: "S"}, untaxed={})
+    [billed] = tax_rows(invoice(status="finalized", applied_taxes=(vat,)), parties, of)
+    [returned] = tax_rows(note("note", 1200, applied_taxes=(vat,)), parties, of)
+    assert {*billed} == {*returned} == {*TAX_COLUMNS}
     amounts = ("document_type", "base_amount_cents", "tax_amount_cents", "tax_amount")
     assert [billed[name] for name in amounts] == ["invoice", 1000, 200, Decimal(2)]
     assert [returned[name] for name in amounts] == ["credit_note", -1000, -200, Decimal(-2)]

@@ -63,7 +63,8 @@ def export(
     organization: str | None,
     path: str,
 ) -> None:
-    """Write KIND as a table: invoices, fees, events, payments, credit notes, their taxes, or usage by day.
+    """Write KIND as a table: a row for each invoice, fee, event, payment, credit note, tax, credit, refund, requested
+    invoice, wallet, or day of usage.
 
     Rows are read from one snapshot and written one by one, so a table may be larger than memory. A file appears under
     its name once it is complete. Changes nothing; a copy of the database works too.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import TypeAlias
@@ -12,17 +13,69 @@ from usagebill.core.credit_notes import CreditNote
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.customers import Customer
 from usagebill.core.events import Event, property_text
-from usagebill.core.fees import Fee, FeeType
+from usagebill.core.fees import AppliedTax, Fee, FeeType, TaxKey
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.payments import Payment
+from usagebill.core.numbers import ZERO, add, round_cents
+from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
+from usagebill.core.payments import Payment, RefundAttempt
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import net_of_coupons
+from usagebill.core.wallets import Wallet
 
 # Money in major units and quantities are Decimal, `..._cents` are int.
 Value: TypeAlias = str | int | Decimal | date | datetime | None
 Row: TypeAlias = Mapping[str, Value]
 
 _SECOND = timedelta(seconds=1)
+
+
+# Parties
+
+PARTY_COLUMNS: Mapping[str, type] = dict.fromkeys(
+    ("billing_entity", "customer_name", "customer_country", "customer_tax_number"), str
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parties:
+    """Who issued a document, by code, and whom it is for, as the customer was then."""
+
+    billing_entity: str | None
+    external_customer_id: str | None
+    name: str | None = None
+    country: str | None = None
+    tax_number: str | None = None
+
+
+def parties_of(entity_code: str | None, customer: Mapping[str, object] | None) -> Parties:
+    """The parties by a billing entity's code and the fields of a customer, as messages show them."""
+    fields = customer or {}
+
+    def text(name: str) -> str | None:
+        value = fields.get(name)
+        return None if value is None else str(value)
+
+    return Parties(
+        billing_entity=entity_code,
+        external_customer_id=text("external_id"),
+        name=text("legal_name") or text("name"),
+        country=text("country"),
+        tax_number=text("tax_identification_number"),
+    )
+
+
+def _party_values(parties: Parties) -> Row:
+    return {
+        "external_customer_id": parties.external_customer_id,
+        "billing_entity": parties.billing_entity,
+        "customer_name": parties.name,
+        "customer_country": parties.country,
+        "customer_tax_number": parties.tax_number,
+    }
+
+
+def _yes_or_no(value: bool) -> str:
+    return "yes" if value else "no"
 
 
 # Invoices
@@ -48,13 +101,17 @@ INVOICE_COLUMNS: Mapping[str, type] = {
     ),
     "total_amount": Decimal,
     "created_at": datetime,
+    **PARTY_COLUMNS,
+    "self_billed": str,
+    "voided_at": datetime,
 }
 
 
-def invoice_row(invoice: Invoice, external_customer_id: str | None) -> Row:
-    """An invoice with its totals."""
+def invoice_row(invoice: Invoice, parties: Parties) -> Row:
+    """An invoice with its totals. `self_billed` is `yes` for a purchase: the customer is the seller."""
     more: dict[str, Value] = {
-        "external_customer_id": external_customer_id,
+        **_party_values(parties),
+        "self_billed": _yes_or_no(invoice.self_billed),
         "total_due_amount_cents": invoice.due_cents,
         "total_amount": major_from_cents(invoice.total_amount_cents, invoice.currency),
     }
@@ -84,6 +141,8 @@ FEE_COLUMNS: Mapping[str, type] = {
     **dict.fromkeys(("units", "unit_amount", "amount", "coupons_amount", "taxes_amount", "taxes_rate"), Decimal),
     **dict.fromkeys(("amount_cents", "taxes_amount_cents"), int),
     **dict.fromkeys(("from_datetime", "to_datetime", "created_at"), datetime),
+    **PARTY_COLUMNS,
+    "self_billed": str,
 }
 
 
@@ -94,13 +153,14 @@ def _groups(fee: Fee) -> str | None:
     return json.dumps(groups, ensure_ascii=False) if groups else None
 
 
-def fee_row(fee: Fee, invoice: Invoice | None, external_customer_id: str | None) -> Row:
+def fee_row(fee: Fee, invoice: Invoice | None, parties: Parties) -> Row:
     """A fee, and the invoice that shows it."""
     return {
+        **_party_values(parties),
+        "self_billed": None if invoice is None else _yes_or_no(invoice.self_billed),
         "id": fee.id,
         "invoice_number": invoice.number if invoice else None,
         "invoice_status": invoice.status if invoice else None,
-        "external_customer_id": external_customer_id,
         "external_subscription_id": fee.external_subscription_id,
         "fee_type": fee.fee_type,
         "item_code": fee.item.code,
@@ -145,17 +205,18 @@ PAYMENT_COLUMNS: Mapping[str, type] = {
     "amount_cents": int,
     "amount": Decimal,
     "created_at": datetime,
+    **PARTY_COLUMNS,
 }
 
 
-def payment_row(payment: Payment, invoice: Invoice | None, external_customer_id: str | None) -> Row:
+def payment_row(payment: Payment, invoice: Invoice | None, parties: Parties) -> Row:
     """A payment, and its invoice if it pays one."""
     return {
+        **_party_values(parties),
         "id": payment.id,
         "payable_type": payment.payable_type,
         "invoice_number": invoice.number if invoice else None,
         "payment_request_id": payment.payment_request_id,
-        "external_customer_id": external_customer_id,
         "payment_status": payment.payment_status,
         "status": payment.status,
         "reference": payment.reference,
@@ -192,13 +253,18 @@ NOTE_COLUMNS: Mapping[str, type] = {
     ),
     "total_amount": Decimal,
     "created_at": datetime,
+    **PARTY_COLUMNS,
+    "self_billed": str,
+    "voided_at": datetime,
+    "refunded_at": datetime,
 }
 
 
-def note_row(note: CreditNote, invoice: Invoice | None, external_customer_id: str | None) -> Row:
-    """A credit note, and the invoice that it credits."""
+def note_row(note: CreditNote, invoice: Invoice | None, parties: Parties) -> Row:
+    """A credit note, and the invoice that it credits. `voided_at`: when what was left of its credit was voided."""
     more: dict[str, Value] = {
-        "external_customer_id": external_customer_id,
+        **_party_values(parties),
+        "self_billed": _yes_or_no(note.self_billed),
         "invoice_number": invoice.number if invoice else None,
         "total_amount": major_from_cents(note.total_amount_cents, note.currency),
     }
@@ -216,31 +282,250 @@ TAX_COLUMNS: Mapping[str, type] = {
     **dict.fromkeys(("base_amount_cents", "tax_amount_cents"), int),
     **dict.fromkeys(("base_amount", "tax_amount"), Decimal),
     "created_at": datetime,
+    **PARTY_COLUMNS,
+    "self_billed": str,
+    "tax_category": str,
 }
 
 
-def tax_rows(document: Invoice | CreditNote, external_customer_id: str | None) -> Iterator[Row]:
-    """The taxes of an invoice or a credit note. A credit note's amounts are negative."""
-    is_invoice = isinstance(document, Invoice)
-    sign = 1 if is_invoice else -1
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Categories:
+    """The categories (UNCL 5305, as in e-invoices) of a document's taxes, and of what no tax applies to: net cents by
+    category.
+    """
+
+    of_taxes: Mapping[TaxKey, str]
+    untaxed: Mapping[str, int]
+
+
+def categories(
+    fees: Iterable[Fee], category: Callable[[Fee], str], net: Callable[[Fee], Decimal] = net_of_coupons
+) -> Categories:
+    """The categories of the fees of an invoice, or of a credit note, whose part of a fee is `net`."""
+    of_taxes: dict[TaxKey, str] = {}
+    untaxed: dict[str, Decimal] = {}
+    for fee in fees:
+        for tax in fee.applied_taxes:
+            of_taxes.setdefault(tax.key, category(fee))
+        if not fee.applied_taxes:
+            untaxed[category(fee)] = add(untaxed.get(category(fee), ZERO), net(fee))
+    return Categories(of_taxes=of_taxes, untaxed={name: round_cents(cents) for name, cents in untaxed.items()})
+
+
+def tax_rows(document: Invoice | CreditNote, parties: Parties, of: Categories) -> Iterator[Row]:
+    """The taxes of an invoice or a credit note, and a row without tax code for each category of lines that no tax
+    applies to. A credit note's amounts are negative.
+    """
+    kind, sign = ("invoice", 1) if isinstance(document, Invoice) else ("credit_note", -1)
     for tax in document.applied_taxes:
-        base, amount = sign * tax.base_amount_cents, sign * tax.amount_cents
+        amounts = sign * tax.base_amount_cents, sign * tax.amount_cents
+        yield _tax_row(document, parties, kind, tax, of.of_taxes.get(tax.key), *amounts)
+    for category, cents in of.untaxed.items():
+        if cents:
+            yield _tax_row(document, parties, kind, None, category, sign * cents, 0)
+
+
+def void_rows(
+    invoice: Invoice, parties: Parties, of: Categories, notes: Iterable[tuple[CreditNote, Categories]], day: date
+) -> Iterator[Row]:
+    """What the void of an invoice on `day` takes back: its taxes less those that its credit `notes` have taken back.
+
+    Notes that the void itself made are not to be among them: they share out what was paid.
+    """
+    taken = list(notes)
+    for tax in invoice.applied_taxes:
+        alike = [other for note, _ in taken for other in note.applied_taxes if other.key == tax.key]
+        base = tax.base_amount_cents - sum(other.base_amount_cents for other in alike)
+        cents = tax.amount_cents - sum(other.amount_cents for other in alike)
+        if base or cents:
+            row = _tax_row(invoice, parties, "void", tax, of.of_taxes.get(tax.key), -base, -cents)
+            yield {**row, "issuing_date": day, "created_at": invoice.voided_at}
+    for category, cents in of.untaxed.items():
+        left = cents - sum(part.untaxed.get(category, 0) for _, part in taken)
+        if left:
+            row = _tax_row(invoice, parties, "void", None, category, -left, 0)
+            yield {**row, "issuing_date": day, "created_at": invoice.voided_at}
+
+
+def _tax_row(
+    document: Invoice | CreditNote,
+    parties: Parties,
+    kind: str,
+    tax: AppliedTax | None,
+    category: str | None,
+    base: int,
+    cents: int,
+) -> Row:
+    return {
+        **_party_values(parties),
+        "document_type": kind,
+        "number": document.number,
+        "status": document.status,
+        "issuing_date": document.issuing_date,
+        "tax_code": None if tax is None else tax.code,
+        "tax_name": None if tax is None else tax.name,
+        "tax_rate": ZERO if tax is None else tax.rate,
+        "tax_category": category,
+        "currency": document.currency,
+        "base_amount_cents": base,
+        "tax_amount_cents": cents,
+        "base_amount": major_from_cents(base, document.currency),
+        "tax_amount": major_from_cents(cents, document.currency),
+        "created_at": document.created_at,
+        "self_billed": _yes_or_no(document.self_billed),
+    }
+
+
+# Refunds
+
+REFUND_COLUMNS: Mapping[str, type] = {
+    **dict.fromkeys(
+        (
+            "id",
+            "credit_note_number",
+            "invoice_number",
+            "payment_id",
+            "external_customer_id",
+            "refund_status",
+            "status",
+            "provider",
+            "provider_refund_id",
+            "currency",
+        ),
+        str,
+    ),
+    "amount_cents": int,
+    "amount": Decimal,
+    **dict.fromkeys(("created_at", "updated_at"), datetime),
+}
+
+
+def refund_row(
+    refund: RefundAttempt,
+    note: CreditNote | None,
+    invoice: Invoice | None,
+    payment: Payment | None,
+    external_customer_id: str | None,
+) -> Row:
+    """Money that a provider was asked to give back: for a credit note, or a payment that nobody owed."""
+    return {
+        "id": refund.id,
+        "credit_note_number": note.number if note else None,
+        "invoice_number": invoice.number if invoice else None,
+        "payment_id": refund.payment_id,
+        "external_customer_id": external_customer_id,
+        "refund_status": refund.refund_status,
+        "status": refund.status,
+        "provider": payment.payment_provider_code if payment else None,
+        "provider_refund_id": refund.provider_refund_id,
+        "currency": refund.currency,
+        "amount_cents": refund.amount_cents,
+        "amount": major_from_cents(refund.amount_cents, refund.currency),
+        "created_at": refund.created_at,
+        "updated_at": refund.updated_at,
+    }
+
+
+# Payment requests
+
+REQUESTED_COLUMNS: Mapping[str, type] = {
+    **dict.fromkeys(("payment_request_id", "invoice_number", "external_customer_id", "payment_status"), str),
+    "currency": str,
+    **dict.fromkeys(("requested_amount_cents", "paid_amount_cents"), int),
+    **dict.fromkeys(("requested_amount", "paid_amount"), Decimal),
+    **dict.fromkeys(("created_at", "updated_at"), datetime),
+}
+
+
+def requested_row(
+    part: RequestedInvoice, request: PaymentRequest, invoice: Invoice | None, external_customer_id: str | None
+) -> Row:
+    """An invoice of a payment request: what was asked for, and what the request's payments have paid of it."""
+    return {
+        "payment_request_id": part.payment_request_id,
+        "invoice_number": invoice.number if invoice else None,
+        "external_customer_id": external_customer_id,
+        "payment_status": request.payment_status,
+        "currency": request.currency,
+        "requested_amount_cents": part.amount_cents,
+        "paid_amount_cents": part.paid_cents,
+        "requested_amount": major_from_cents(part.amount_cents, request.currency),
+        "paid_amount": major_from_cents(part.paid_cents, request.currency),
+        "created_at": part.created_at,
+        "updated_at": part.updated_at,
+    }
+
+
+# Credits
+
+CREDIT_COLUMNS: Mapping[str, type] = {
+    **dict.fromkeys(("invoice_number", "invoice_status", "external_customer_id", "credit_type", "item_code"), str),
+    **dict.fromkeys(("item_name", "source_id"), str),
+    "issuing_date": date,
+    "before_taxes": str,
+    "currency": str,
+    **dict.fromkeys(("amount_cents", "returned_amount_cents"), int),
+    "amount": Decimal,
+    "created_at": datetime,
+}
+
+
+def credit_rows(invoice: Invoice, external_customer_id: str | None) -> Iterator[Row]:
+    """What reduced an invoice: coupons, credit notes (`item_code` is the note's number), and progressive billing
+    invoices. `returned_amount_cents` went back to the credit note when the invoice was voided.
+    """
+    for credit in invoice.credits:
         yield {
-            "document_type": "invoice" if is_invoice else "credit_note",
-            "number": document.number,
-            "status": document.status,
+            "invoice_number": invoice.number,
+            "invoice_status": invoice.status,
             "external_customer_id": external_customer_id,
-            "issuing_date": document.issuing_date,
-            "tax_code": tax.code,
-            "tax_name": tax.name,
-            "tax_rate": tax.rate,
-            "currency": document.currency,
-            "base_amount_cents": base,
-            "tax_amount_cents": amount,
-            "base_amount": major_from_cents(base, document.currency),
-            "tax_amount": major_from_cents(amount, document.currency),
-            "created_at": document.created_at,
+            "credit_type": credit.item_type,
+            "item_code": credit.item_code,
+            "item_name": credit.item_name,
+            "source_id": credit.source_id,
+            "issuing_date": invoice.issuing_date,
+            "before_taxes": _yes_or_no(credit.before_taxes),
+            "currency": credit.amount_currency,
+            "amount_cents": credit.amount_cents,
+            "returned_amount_cents": credit.returned_cents,
+            "amount": major_from_cents(credit.amount_cents, credit.amount_currency),
+            "created_at": credit.created_at,
         }
+
+
+# Wallets
+
+WALLET_COLUMNS: Mapping[str, type] = {
+    **dict.fromkeys(("id", "code", "name", "status", "external_customer_id", "currency"), str),
+    "rate_amount": Decimal,
+    "balance_cents": int,
+    "balance": Decimal,
+    **dict.fromkeys(("purchased_balance_cents", "granted_balance_cents"), int),
+    **dict.fromkeys(("credits_balance", "consumed_credits"), Decimal),
+    **dict.fromkeys(("expiration_at", "terminated_at", "created_at"), datetime),
+}
+
+
+def wallet_row(wallet: Wallet, purchased_cents: int, external_customer_id: str | None) -> Row:
+    """A wallet as it stands. `purchased_cents` of its balance were paid for and are owed; the rest was granted."""
+    return {
+        "id": wallet.id,
+        "code": wallet.code,
+        "name": wallet.name,
+        "status": wallet.status,
+        "external_customer_id": external_customer_id,
+        "currency": wallet.currency,
+        "rate_amount": wallet.rate_amount,
+        "balance_cents": wallet.balance_cents,
+        "balance": major_from_cents(wallet.balance_cents, wallet.currency),
+        "purchased_balance_cents": purchased_cents,
+        "granted_balance_cents": wallet.balance_cents - purchased_cents,
+        "credits_balance": wallet.credits_balance,
+        "consumed_credits": wallet.consumed_credits,
+        "expiration_at": wallet.expiration_at,
+        "terminated_at": wallet.terminated_at,
+        "created_at": wallet.created_at,
+    }
 
 
 # Events

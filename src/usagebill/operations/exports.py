@@ -1,42 +1,70 @@
-"""Exports: invoices, fees, events, payments, credit notes and taxes as table rows, streamed one by one."""
+"""Exports: invoices, credit notes, payments, taxes and all else that closes a month, as table rows streamed one by
+one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import TypeAlias
+from zoneinfo import ZoneInfo
 
+from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
+from usagebill.core.days import local_date
+from usagebill.core.documents.electronic import kinds_of
+from usagebill.core.documents.sources import InvoiceSource
 from usagebill.core.export_rows import (
+    CREDIT_COLUMNS,
     EVENT_COLUMNS,
     FEE_COLUMNS,
     FOCUS_COLUMNS,
     INVOICE_COLUMNS,
     NOTE_COLUMNS,
     PAYMENT_COLUMNS,
+    REFUND_COLUMNS,
+    REQUESTED_COLUMNS,
     TAX_COLUMNS,
+    WALLET_COLUMNS,
+    Categories,
+    Parties,
     Row,
+    categories,
+    credit_rows,
     event_row,
     fee_row,
     focus_rows,
     invoice_row,
     note_row,
+    parties_of,
     payment_row,
+    refund_row,
+    requested_row,
     tax_rows,
+    void_rows,
+    wallet_row,
 )
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import ISSUED, VISIBLE, InvoiceStatus
+from usagebill.core.invoices.life_cycle import ISSUED, VISIBLE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.payments import Payment
+from usagebill.core.numbers import divide, multiply
+from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
+from usagebill.core.payments import Payment, RefundAttempt
 from usagebill.core.subscriptions import Subscription
+from usagebill.core.taxes import net_of_coupons
+from usagebill.core.wallet_transactions import TransactionKind, WalletTransaction
+from usagebill.core.wallets import Wallet
 from usagebill.operations.issuers import issuer
 from usagebill.queries.customers import find_customer
 from usagebill.storage.conditions import Condition, asc, at_least, eq, less, related, within
+from usagebill.views.customers import customer_summary
 from usagebill.work import Reader
 
 Bound: TypeAlias = datetime | None
 
+_TWO_DAYS = timedelta(days=2)
 _EARLIEST, _LATEST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 
 
@@ -57,6 +85,35 @@ def _made(start: Bound, end: Bound) -> list[Condition]:
     return bounds if end is None else [*bounds, less("created_at", end)]
 
 
+def _parties(reader: Reader, document: Invoice | CreditNote) -> Parties:
+    """The issuer of a document, and its customer as of its issue, or now while it has no copy."""
+    customer = document.customer_snapshot or _summary(reader, document.customer_id)
+    invoice = document if isinstance(document, Invoice) else _invoice(reader, document.invoice_id)
+    code = None if invoice is None else _entity(reader, invoice.billing_entity_id, document.issuer_version_id).code
+    return parties_of(code, customer)
+
+
+def _parties_of_invoice(reader: Reader, invoice: Invoice | None, customer_id: str) -> Parties:
+    """The parties of an invoice; of the customer as it is now if there is none."""
+    if invoice is None:
+        return parties_of(None, _summary(reader, customer_id))
+    return reader.cached(("exported parties", invoice.id), lambda: _parties(reader, invoice))
+
+
+def _summary(reader: Reader, customer_id: str) -> Mapping[str, object] | None:
+    def found() -> Mapping[str, object] | None:
+        customer = find_customer(reader, customer_id)
+        return None if customer is None else customer_summary(reader, customer)
+
+    return reader.cached(("exported customer's fields", customer_id), found)
+
+
+def _entity(reader: Reader, billing_entity_id: str, version_id: str | None) -> BillingEntity:
+    return reader.cached(
+        ("exported issuer", billing_entity_id, version_id), lambda: issuer(reader, billing_entity_id, version_id)
+    )
+
+
 def _external_id(reader: Reader, customer_id: str) -> str | None:
     customer = reader.cached(("exported customer", customer_id), lambda: find_customer(reader, customer_id))
     return None if customer is None else customer.external_id
@@ -74,7 +131,7 @@ def _visible(start: Bound, end: Bound) -> list[Condition]:
 
 def _invoice_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
     for invoice in reader.tx.each(Invoice, *_visible(start, end), order=[asc("created_at")]):
-        yield invoice_row(invoice, _external_id(reader, invoice.customer_id))
+        yield invoice_row(invoice, _parties(reader, invoice))
 
 
 def _invoiced(start: Bound, end: Bound) -> list[Condition]:
@@ -88,12 +145,14 @@ def _fees(reader: Reader, conditions: list[Condition]) -> Iterator[Fee]:
 
 def _fee_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
     for fee in _fees(reader, _invoiced(start, end)):
-        yield fee_row(fee, _invoice(reader, fee.invoice_id), _external_id(reader, fee.customer_id))
+        invoice = _invoice(reader, fee.invoice_id)
+        yield fee_row(fee, invoice, _parties_of_invoice(reader, invoice, fee.customer_id))
 
 
 def _payment_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
     for payment in reader.tx.each(Payment, *_made(start, end), order=[asc("created_at")]):
-        yield payment_row(payment, _invoice(reader, payment.invoice_id), _external_id(reader, payment.customer_id))
+        invoice = _invoice(reader, payment.invoice_id)
+        yield payment_row(payment, invoice, _parties_of_invoice(reader, invoice, payment.customer_id))
 
 
 def _final_notes(start: Bound, end: Bound) -> list[Condition]:
@@ -102,7 +161,7 @@ def _final_notes(start: Bound, end: Bound) -> list[Condition]:
 
 def _note_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
     for note in reader.tx.each(CreditNote, *_final_notes(start, end), order=[asc("created_at")]):
-        yield note_row(note, _invoice(reader, note.invoice_id), _external_id(reader, note.customer_id))
+        yield note_row(note, _invoice(reader, note.invoice_id), _parties(reader, note))
 
 
 def _taxed_invoices(start: Bound, end: Bound) -> list[Condition]:
@@ -118,11 +177,93 @@ def _issued_on(start: Bound, end: Bound) -> list[Condition]:
     return bounds if end is None else [*bounds, less("issuing_date", end.date())]
 
 
+def _voided_within(start: Bound, end: Bound) -> list[Condition]:
+    """Voided invoices whose day of the void may lie within these days: a time zone moves it by less than two days."""
+    bounds = [] if start is None else [at_least("voided_at", start - _TWO_DAYS)]
+    return [eq("status", InvoiceStatus.VOIDED), *bounds, *([] if end is None else [less("voided_at", end + _TWO_DAYS)])]
+
+
 def _tax_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
     for invoice in reader.tx.each(Invoice, *_taxed_invoices(start, end), order=[asc("created_at")]):
-        yield from tax_rows(invoice, _external_id(reader, invoice.customer_id))
+        yield from tax_rows(invoice, _parties(reader, invoice), _categories(reader, invoice))
     for note in reader.tx.each(CreditNote, *_taxed_notes(start, end), order=[asc("created_at")]):
-        yield from tax_rows(note, _external_id(reader, note.customer_id))
+        if not note.of_void:
+            yield from tax_rows(note, _parties(reader, note), _note_categories(reader, note))
+    for invoice in reader.tx.each(Invoice, *_voided_within(start, end), order=[asc("created_at")]):
+        if invoice.voided_at is None:
+            continue
+        day = local_date(invoice.voided_at, ZoneInfo(invoice.timezone))
+        if (start is None or start.date() <= day) and (end is None or day < end.date()):
+            finalized = eq("status", CreditNoteStatus.FINALIZED)
+            notes = [
+                (note, _note_categories(reader, note))
+                for note in reader.tx.find(CreditNote, eq("invoice_id", invoice.id), finalized)
+                if not note.of_void
+            ]
+            yield from void_rows(invoice, _parties(reader, invoice), _categories(reader, invoice), notes, day)
+
+
+def _lines(reader: Reader, invoice: Invoice) -> tuple[list[Fee], Callable[[Fee], str]]:
+    """The fees of an invoice that sell something, and their categories. Credits are sold when they are used."""
+    if invoice.invoice_type == InvoiceType.CREDIT:
+        return [], lambda fee: ""
+    source = InvoiceSource(
+        invoice=invoice,
+        fees=tuple(reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at"), asc("id")])),
+        entity=_entity(reader, invoice.billing_entity_id, invoice.issuer_version_id),
+        customer=invoice.customer_snapshot or _summary(reader, invoice.customer_id) or {},
+        locale="en",
+        zone=ZoneInfo(invoice.timezone),
+    )
+    kind_of = kinds_of(source)
+    return list(source.fees), lambda fee: kind_of(fee)[0]
+
+
+def _categories(reader: Reader, invoice: Invoice) -> Categories:
+    return categories(*_lines(reader, invoice))
+
+
+def _note_categories(reader: Reader, note: CreditNote) -> Categories:
+    invoice = _invoice(reader, note.invoice_id)
+    fees, category = ([], lambda fee: "") if invoice is None else _lines(reader, invoice)
+    items = {item.fee_id: item for item in note.items}
+
+    def net(fee: Fee) -> Decimal:
+        """The credited part of the fee, less the same part of its coupons."""
+        credited = items[fee.id].precise_amount_cents
+        if not fee.amount_cents:
+            return credited
+        return divide(multiply(credited, net_of_coupons(fee)), Decimal(fee.amount_cents))
+
+    return categories([fee for fee in fees if fee.id in items], category, net)
+
+
+def _refund_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
+    for refund in reader.tx.each(RefundAttempt, *_made(start, end), order=[asc("created_at")]):
+        note = None if refund.credit_note_id is None else reader.tx.get(CreditNote, refund.credit_note_id)
+        payment = reader.tx.get(Payment, refund.payment_id)
+        invoice = _invoice(reader, refund.invoice_id)
+        yield refund_row(refund, note, invoice, payment, _external_id(reader, refund.customer_id))
+
+
+def _requested_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
+    for part in reader.tx.each(RequestedInvoice, *_made(start, end), order=[asc("created_at")]):
+        request = reader.tx.get(PaymentRequest, part.payment_request_id)
+        if request is not None:
+            external_id = _external_id(reader, request.customer_id)
+            yield requested_row(part, request, _invoice(reader, part.invoice_id), external_id)
+
+
+def _credit_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
+    for invoice in reader.tx.each(Invoice, *_visible(start, end), order=[asc("created_at")]):
+        yield from credit_rows(invoice, _external_id(reader, invoice.customer_id))
+
+
+def _wallet_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
+    purchased = eq("transaction_status", TransactionKind.PURCHASED)
+    for wallet in reader.tx.each(Wallet, *_made(start, end), order=[asc("created_at")]):
+        cents = reader.tx.total(WalletTransaction, "remaining_amount_cents", eq("wallet_id", wallet.id), purchased)
+        yield wallet_row(wallet, cents, _external_id(reader, wallet.customer_id))
 
 
 def _event_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
@@ -144,10 +285,7 @@ def _focus_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
 
 
 def _issuer_name(reader: Reader, invoice: Invoice) -> str:
-    entity = reader.cached(
-        ("exported issuer", invoice.billing_entity_id, invoice.issuer_version_id),
-        lambda: issuer(reader, invoice.billing_entity_id, invoice.issuer_version_id),
-    )
+    entity = _entity(reader, invoice.billing_entity_id, invoice.issuer_version_id)
     return entity.legal_name or entity.name
 
 
@@ -179,11 +317,32 @@ EXPORTS: Mapping[str, Export] = {
     ),
     "taxes": Export(
         columns=TAX_COLUMNS,
+        # Of documents; most have one row.
         count=lambda reader, start, end: (
-            sum(len(invoice.applied_taxes) for invoice in reader.tx.each(Invoice, *_taxed_invoices(start, end)))
-            + sum(len(note.applied_taxes) for note in reader.tx.each(CreditNote, *_taxed_notes(start, end)))
+            reader.tx.count(Invoice, *_taxed_invoices(start, end))
+            + reader.tx.count(CreditNote, *_taxed_notes(start, end))
         ),
         rows=_tax_rows,
+    ),
+    "credits": Export(
+        columns=CREDIT_COLUMNS,
+        count=lambda reader, start, end: reader.tx.count(Invoice, *_visible(start, end)),
+        rows=_credit_rows,
+    ),
+    "refunds": Export(
+        columns=REFUND_COLUMNS,
+        count=lambda reader, start, end: reader.tx.count(RefundAttempt, *_made(start, end)),
+        rows=_refund_rows,
+    ),
+    "requested_invoices": Export(
+        columns=REQUESTED_COLUMNS,
+        count=lambda reader, start, end: reader.tx.count(RequestedInvoice, *_made(start, end)),
+        rows=_requested_rows,
+    ),
+    "wallets": Export(
+        columns=WALLET_COLUMNS,
+        count=lambda reader, start, end: reader.tx.count(Wallet, *_made(start, end)),
+        rows=_wallet_rows,
     ),
 }
 # Fees with the columns of the FinOps Open Cost and Usage Specification 1.2.

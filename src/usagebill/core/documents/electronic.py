@@ -164,7 +164,7 @@ def invoice_document(source: InvoiceSource) -> ElectronicDocument:
     invoice, words, locale = source.invoice, words_of(source.locale), source.locale
     prepaid, credited = invoice.prepaid_credit_amount_cents, invoice.credit_notes_amount_cents
     fees = sorted(source.fees, key=lambda fee: (fee.amount_cents, fee.created_at, fee.id))
-    kinds = _kinds(source)
+    kinds = kinds_of(source)
     figures = stated(
         [
             Line(
@@ -300,7 +300,7 @@ def _delivered(source: InvoiceSource) -> date:
     return local_date(min(starts, default=invoice.created_at), source.zone)
 
 
-def _kinds(source: InvoiceSource) -> Callable[[Fee], Kind]:
+def kinds_of(source: InvoiceSource) -> Callable[[Fee], Kind]:
     """The category and the rate of each fee of an invoice."""
     outside, leaves_the_eu = _is_outside(source), _leaves_the_eu(source)
     seller, buyer = _parties(source)
@@ -406,7 +406,7 @@ def credit_note_document(source: CreditNoteSource) -> ElectronicDocument:
     note, of_invoice = source.note, source.invoice
     invoice, words = of_invoice.invoice, words_of(of_invoice.locale)
     fees = {fee.id: fee for fee in of_invoice.fees}
-    kinds = _kinds(of_invoice)
+    kinds = kinds_of(of_invoice)
     items = [
         (item, fees[item.fee_id])
         for item in sorted(note.items, key=lambda item: (item.amount_cents, item.id))

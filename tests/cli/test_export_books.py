@@ -1,0 +1,175 @@
+"""The tables that close a month: who sold what to whom, and what was taken back, allocated and is still owed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.test_export import exported
+from tests.scenarios import plan_fields
+
+from usagebill import Billing
+from usagebill.clock import ManualClock
+
+MARCH, APRIL, MAY = date(2026, 3, 1), date(2026, 4, 1), date(2026, 5, 1)
+
+
+def at(day: str) -> datetime:
+    return datetime.fromisoformat(day).replace(tzinfo=UTC)
+
+
+class Books:
+    """A German seller and its customers; each sale is a one-off invoice."""
+
+    def __init__(self, path: Path) -> None:
+        self.clock = ManualClock(at("2026-03-10"))
+        self.billing = billing = Billing(path, clock=self.clock, deliver=False)
+        self.path, self.folder = str(path), path.parent
+        billing.billing_entities.update("default", country="DE", timezone="Europe/Berlin")
+        billing.taxes.create(name="VAT", code="vat", rate="20")
+        billing.taxes.create(name="None", code="none", rate="0")
+        billing.add_ons.create(name="A", code="a", amount_cents=1000, amount_currency="EUR", tax_codes=["vat"])
+        billing.add_ons.create(name="B", code="b", amount_cents=500, amount_currency="EUR")
+        who: dict[str, Any] = {"country": "DE", "tax_identification_number": "DE123456789", "legal_name": "Koch GmbH"}
+        billing.customers.upsert(external_id="koch", currency="EUR", timezone="Europe/Berlin", **who)
+        billing.customers.upsert(external_id="smith", currency="EUR", name="Smith", country="US")
+
+    def sell(self, to: str, *codes: str) -> Any:
+        fees = [{"add_on_code": code, "units": 1} for code in codes]
+        return self.billing.invoices.create_one_off(external_customer_id=to, currency="EUR", fees=fees)
+
+    def table(self, kind: str, *more: str) -> list[dict[str, Any]]:
+        return exported(self.path, kind, self.folder / f"{kind}.parquet", *more)
+
+    def taxes(self, start: date, end: date) -> Counter[tuple[str | None, str | None, str]]:
+        """Net and tax of sales of the days from `start` until `end`, in cents, by tax and category."""
+        sums: Counter[tuple[str | None, str | None, str]] = Counter()
+        for row in self.table("taxes", "--from", start.isoformat(), "--to", end.isoformat()):
+            if row["self_billed"] == "no":
+                sums[row["tax_code"], row["tax_category"], "net"] += row["base_amount_cents"]
+                sums[row["tax_code"], row["tax_category"], "tax"] += row["tax_amount_cents"]
+        return +sums if all(value >= 0 for value in sums.values()) else sums
+
+
+@pytest.fixture
+def books(tmp_path: Path) -> Any:
+    books = Books(tmp_path / "billing.db")
+    with books.billing:
+        yield books
+
+
+def test_documents_name_their_parties_as_of_then(books: Books) -> None:
+    books.sell("koch", "a")
+    books.billing.customers.upsert(external_id="koch", legal_name="Koch AG", country="FR")
+    named = ("billing_entity", "customer_name", "customer_country", "customer_tax_number", "self_billed")
+    for kind in ("invoices", "fees", "taxes"):
+        (row,) = books.table(kind)
+        assert [row[name] for name in named] == ["default", "Koch GmbH", "DE", "DE123456789", "no"]
+
+
+def test_a_void_takes_its_taxes_back_on_its_own_day(books: Books) -> None:
+    """March has been declared: an invoice of March that is voided in April changes April."""
+    sold = books.sell("koch", "a", "b")
+    march = books.taxes(MARCH, APRIL)
+    assert march == {("vat", "S", "net"): 1000, ("vat", "S", "tax"): 200, (None, "Z", "net"): 500}
+    books.clock.set(at("2026-04-20"))
+    books.billing.invoices.void(sold.id)
+    assert books.taxes(MARCH, APRIL) == march
+    assert books.taxes(APRIL, MAY) == Counter({key: -value for key, value in march.items()})
+    (row,) = books.table("invoices")
+    assert (row["status"], row["voided_at"]) == ("voided", at("2026-04-20"))
+
+
+def test_a_void_leaves_what_credit_notes_have_taken_back(books: Books) -> None:
+    sold = books.sell("koch", "a", "b")
+    first, second = sorted(sold.fees, key=lambda fee: fee.amount_cents)
+    books.clock.set(at("2026-04-02"))
+    items = [{"fee_id": first.id, "amount_cents": 200}, {"fee_id": second.id, "amount_cents": 400}]
+    books.billing.credit_notes.create(invoice_id=sold.id, reason="other", offset_amount_cents=680, items=items)
+    assert books.taxes(APRIL, MAY)["vat", "S", "tax"] == -80
+    books.clock.set(at("2026-05-02"))
+    books.billing.invoices.void(sold.id)
+    books.clock.set(at("2026-05-03"))
+    assert books.taxes(MAY, date(2026, 6, 1)) == {
+        ("vat", "S", "net"): -600,
+        ("vat", "S", "tax"): -120,
+        (None, "Z", "net"): -300,
+        (None, "Z", "tax"): 0,
+    }
+    assert not any(books.taxes(MARCH, date(2026, 6, 1)).values())
+
+
+def test_the_day_of_a_void_is_a_day_where_the_invoice_was_made(books: Books) -> None:
+    """The last two hours of 30 April in UTC are 1 May in Berlin."""
+    sold = books.sell("koch", "a")
+    books.clock.set(at("2026-04-30T22:30"))
+    books.billing.invoices.void(sold.id)
+    (row,) = books.table("taxes", "--from", "2026-05-01", "--to", "2026-06-01")
+    assert (row["document_type"], row["issuing_date"]) == ("void", date(2026, 5, 1))
+    assert books.table("taxes", "--from", "2026-04-01", "--to", "2026-05-01") == []
+
+
+def test_untaxed_sales_stand_by_category(books: Books) -> None:
+    books.sell("smith", "b")
+    books.sell("koch", "b")
+    assert books.taxes(MARCH, APRIL) == {(None, "O", "net"): 500, (None, "Z", "net"): 500}
+
+
+def test_prepaid_credits_are_no_sale_until_they_are_used(books: Books) -> None:
+    wallet = books.billing.wallets.create(
+        external_customer_id="koch", rate_amount="1", currency="EUR", paid_credits="30", granted_credits="5"
+    )
+    books.billing.run_due()
+    (invoice,) = books.billing.invoices.list(invoice_type="credit")
+    books.billing.payments.create(invoice_id=invoice.id, amount_cents=3000, reference="bank")
+    books.billing.run_due()
+    assert books.table("taxes") == []
+    (row,) = books.table("wallets")
+    owed = ("id", "balance_cents", "purchased_balance_cents", "granted_balance_cents")
+    assert [row[name] for name in owed] == [wallet.id, 3500, 3000, 500]
+
+
+def test_a_purchase_is_no_sale(books: Books) -> None:
+    books.billing.customers.upsert(external_id="partner", currency="EUR", country="DE", account_type="partner")
+    books.sell("koch", "a")
+    books.sell("partner", "a")
+    assert books.taxes(MARCH, APRIL) == {("vat", "S", "net"): 1000, ("vat", "S", "tax"): 200}
+    assert [row["self_billed"] for row in books.table("invoices")] == ["no", "yes"]
+
+
+def test_which_note_was_used_on_which_invoice(books: Books) -> None:
+    sold = books.sell("koch", "a")
+    books.billing.payments.create(invoice_id=sold.id, amount_cents=1200, reference="bank")
+    item = {"fee_id": sold.fees[0].id, "amount_cents": 500}
+    note = books.billing.credit_notes.create(invoice_id=sold.id, reason="other", credit_amount_cents=600, items=[item])
+    metric = books.billing.billable_metrics.create(name="C", code="c", aggregation_type="count_agg")
+    charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "7"}}
+    books.billing.plans.create(**plan_fields(charge, code="p", amount_cents=0))
+    books.billing.subscriptions.create(external_customer_id="koch", plan_code="p", external_id="s")
+    books.billing.events.create(transaction_id="t", code="c", external_subscription_id="s")
+    books.clock.set(at("2026-04-02"))
+    books.billing.run_due(strict=True)
+    (used,) = books.table("credits")
+    billed = books.billing.invoices.get(books.billing.invoices.list(invoice_type="subscription").items[0].id)
+    assert (used["invoice_number"], used["credit_type"], used["item_code"]) == (
+        billed.number,
+        "credit_note",
+        note.number,
+    )
+    assert (used["amount_cents"], used["returned_amount_cents"], used["before_taxes"]) == (600, 0, "no")
+
+
+def test_what_a_payment_request_paid_of_each_invoice(books: Books) -> None:
+    numbers = [books.sell("koch", "a").number, books.sell("koch", "b").number]
+    books.clock.set(at("2026-06-01"))
+    books.billing.run_due(strict=True)
+    overdue = [invoice.id for invoice in books.billing.invoices.list(payment_overdue=True)]
+    books.billing.payment_requests.create(external_customer_id="koch", email="a@b.example", svc_invoice_ids=overdue)
+    rows = books.table("requested_invoices")
+    assert {row["invoice_number"]: row["requested_amount_cents"] for row in rows} == dict(
+        zip(numbers, (1200, 500), strict=True)
+    )
+    assert {(row["paid_amount_cents"], row["payment_status"]) for row in rows} == {(0, "pending")}
