@@ -392,3 +392,20 @@ def test_one_organization_sees_nothing_of_another(box: Scenario) -> None:
     assert other.analytics.gross_revenue() == []
     assert other.analytics.overdue_balance() == []
     assert [row.invoices_count for row in other.analytics.invoice_collection()] == [0]
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Pago_Pago", "America/Los_Angeles", "UTC", "Pacific/Auckland"])
+def test_reports_contain_the_first_day_in_every_zone(zone: str) -> None:
+    """Where the first of March in UTC is still the last of February, invoices are dated in February."""
+    with Scenario(now="2024-03-01T02:00:00Z") as box:
+        box.customer(timezone=zone)
+        box.post("/add_ons", add_on={"name": "A", "code": "a", "amount_cents": 1000, "amount_currency": "EUR"})
+        fees = [{"add_on_code": "a", "units": 1}]
+        invoice = box.post("/invoices", invoice={"external_customer_id": "acme", "currency": "EUR", "fees": fees})
+        rows = box.billing.analytics.gross_revenue()
+        month = date.fromisoformat(invoice["invoice"]["issuing_date"]).replace(day=1)
+        assert {row.month: row.amount_cents for row in rows} == {month: 1000}
+        assert {row.month for row in box.billing.analytics.invoice_collection()} == {month, date(2024, 3, 1)}
+        # Whoever asks for the current month gets no other.
+        shown = [row.month for row in box.billing.analytics.gross_revenue(months=1)]
+        assert shown == [row.month for row in rows if row.month == date(2024, 3, 1)]

@@ -157,7 +157,7 @@ def mrr(reader: Reader, options: AnalyticsFilters) -> list[RecurringRevenue]:
     rows = [
         RecurringRevenue(month=month, currency=currency, amount_cents=cents(amount))
         for (month, currency), amount in revenue.items()
-        if month in scope.months
+        if scope.shows(month)
     ]
     rows += [
         RecurringRevenue(month=month, currency=None, amount_cents=None)

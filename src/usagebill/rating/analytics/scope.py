@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, date
+from datetime import UTC, date, timedelta
 from typing import Annotated
 
 from usagebill.core import limits
@@ -16,6 +16,9 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.inputs import ABSENT, Input, Maybe, value_or
 from usagebill.storage.conditions import Condition, eq, missing, within
 from usagebill.work import Reader
+
+# How far the day of the westernmost time zone is behind UTC's.
+_WESTERNMOST = timedelta(hours=12)
 
 
 @Input
@@ -32,9 +35,14 @@ class AnalyticsFilters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The months to show, oldest first, and the filters of the records; None filters nothing."""
+    """The months to show, oldest first, and the filters of the records; None filters nothing.
+
+    `first` is the month of the organization's first day in the westernmost time zone: documents of that day may be
+    dated in the month before, which is shown if it has any.
+    """
 
     months: tuple[date, ...]
+    first: date
     currency: str | None
     customer_ids: tuple[str, ...] | None
     billing_entity_id: str | None
@@ -58,17 +66,26 @@ class Scope:
         if not isinstance(text, str):
             return None
         month = date.fromisoformat(f"{text}-01")
-        return month if self.months and self.months[0] <= month <= self.months[-1] else None
+        return month if self.shows(month) else None
+
+    def shows(self, month: date) -> bool:
+        """Whether what is dated in `month` is shown."""
+        return bool(self.months) and self.first <= month <= self.months[-1]
 
 
 def scope_of(reader: Reader, options: AnalyticsFilters) -> Scope:
     """The scope of the request. Raises `Invalid` for a number of months below zero."""
     last = month_of(reader.now.astimezone(UTC).date())
-    months = months_between(reader.organization.created_at.astimezone(UTC).date(), last)
-    count = value_or(options.months, len(months))
-    if not limits.MONTHS.holds(count):
-        raise Invalid(months="value_is_out_of_range")
-    months = months[-max(count, 1) :]
+    created = reader.organization.created_at.astimezone(UTC)
+    months = months_between(created.date(), last)
+    first = month_of((created - _WESTERNMOST).date())
+    count = value_or(options.months, None)
+    if count is not None:
+        if not limits.MONTHS.holds(count):
+            raise Invalid(months="value_is_out_of_range")
+        if count <= len(months):
+            months = months[-max(count, 1) :]
+            first = min(months, default=first)
     customer_ids = None
     if options.external_customer_id:
         named = reader.tx.find(Customer, eq("external_id", options.external_customer_id), deleted=True)
@@ -78,6 +95,7 @@ def scope_of(reader: Reader, options: AnalyticsFilters) -> Scope:
         entity = reader.tx.first(BillingEntity, eq("code", options.billing_entity_code))
     return Scope(
         months=tuple(months),
+        first=first,
         currency=options.currency.upper() if options.currency else None,
         customer_ids=customer_ids,
         billing_entity_id=None if entity is None else entity.id,
