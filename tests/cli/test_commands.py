@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 from tests.books import Books
@@ -38,6 +40,28 @@ def run_json(*arguments: str, code: int = 0) -> Any:
     done = CliRunner().invoke(main, [*arguments, "--json"])
     assert done.exit_code == code, done.output
     return json.loads(done.stdout)
+
+
+def options(group: click.Group) -> Iterator[tuple[str, click.Parameter]]:
+    for name, command in group.commands.items():
+        yield from ((name, option) for option in command.params)
+        if isinstance(command, click.Group):
+            yield from options(command)
+
+
+FRACTIONS = [
+    pytest.param(option.type, id=f"{command} {option.name}")
+    for command, option in options(main)
+    if isinstance(option.type, click.types.FloatParamType)
+]
+
+
+@pytest.mark.parametrize("kind", FRACTIONS)
+@pytest.mark.parametrize("text", ["nan", "inf", "-1", "12,5", ""])
+def test_an_option_that_is_no_number_of_seconds_is_refused(kind: click.ParamType[Any], text: str) -> None:
+    assert kind.convert("12.5", None, None) == 12.5
+    with pytest.raises(click.BadParameter):
+        kind.convert(text, None, None)
 
 
 def test_version_names_what_runs() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 import structlog
 
-from usagebill.cli.options import as_json, database, opened, organization_option, print_json, print_table
+from usagebill.cli.options import Seconds, as_json, database, opened, organization_option, print_json, print_table
 from usagebill.logs import configure
 from usagebill.sources.intake import Outcome
 from usagebill.sources.watching import WatchedDirectory
@@ -49,10 +49,10 @@ def _is_nothing(outcome: Outcome) -> bool:
 
 @click.command()
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--every", type=click.FloatRange(0, min_open=True), default=5.0, show_default=True, help="Seconds.")
+@click.option("--every", type=Seconds(), default=5.0, show_default=True, help="Seconds.")
 @click.option(
     "--settled-after",
-    type=click.FloatRange(0),
+    type=Seconds(may_be_zero=True),
     default=10.0,
     show_default=True,
     help="A file is complete if it was not written to for this many seconds.",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import wraps
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -57,6 +58,21 @@ class _Days(click.ParamType[int | None]):
         return int(click.IntRange(0).convert(value, param, ctx))
 
 
+class Seconds(click.FloatRange):
+    """A finite number of seconds above zero, or from zero on if `may_be_zero`."""
+
+    name = "seconds"
+
+    def __init__(self, *, may_be_zero: bool = False) -> None:
+        super().__init__(0, min_open=not may_be_zero)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if not isfinite(seconds):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return seconds
+
+
 # Field of Settings -> the type of its option, and its help text.
 _SETTINGS: dict[str, tuple[Any, str]] = {
     "id_prefix": (str, "What the names of service-owned ids begin with."),
@@ -66,7 +82,7 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     ),
     "events_per_batch": (click.IntRange(1), "How many events one request may bring."),
     "requests_per_minute": (click.IntRange(1), "How many requests a key may make in a minute; any number without it."),
-    "webhook_timeout": (click.FloatRange(0, min_open=True), "Seconds that a webhook's receiver may take."),
+    "webhook_timeout": (Seconds(), "Seconds that a webhook's receiver may take."),
     "webhook_attempts": (
         click.IntRange(1),
         "How often a webhook is attempted: 24 times take three days, 3 take 22 seconds.",
@@ -78,12 +94,12 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     "vat_registry_url": (str, "The URL that EU VAT numbers are checked at; without it they are not checked."),
     "smtp_url": (str, "The mail server: smtp://user:password@host:587 or smtps://host. No e-mail is sent without it."),
     "email_from": (str, "The sender of e-mails; by default the address of the billing entity."),
-    "smtp_timeout": (click.FloatRange(0, min_open=True), "Seconds that each step with the mail server may take."),
+    "smtp_timeout": (Seconds(), "Seconds that each step with the mail server may take."),
     "bridge_timeout": (
-        click.FloatRange(0, min_open=True),
+        Seconds(),
         "Seconds that an accounting system or CRM may take to answer.",
     ),
-    "tax_provider_timeout": (click.FloatRange(0, min_open=True), "Seconds that a tax provider may take to answer."),
+    "tax_provider_timeout": (Seconds(), "Seconds that a tax provider may take to answer."),
     "clock_ahead_days": (
         click.IntRange(1),
         "How many days the clock may be ahead of the database before it is to be confirmed (`usagebill clock`).",
@@ -99,7 +115,7 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     ),
     "metrics_key": (str, "The bearer token for /metrics; without it there is no /metrics."),
     "ready_max_age": (
-        click.FloatRange(0, min_open=True),
+        Seconds(),
         "/ready returns 503 while a job has been due for longer than this many seconds; by default it never does.",
     ),
     "documents": (

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from usagebill.billing import Billing
-from usagebill.cli.options import as_json, database, events_option, opened, print_json, settings_options
+from usagebill.cli.options import Seconds, as_json, database, events_option, opened, print_json, settings_options
 from usagebill.core.api_keys import ApiKey
 from usagebill.logs import LogFormat, configure
 from usagebill.operations import api_keys
@@ -81,7 +81,7 @@ def _first_key(work: Work) -> str | None:
 )
 @click.option(
     "--head-seconds",
-    type=click.FloatRange(0, min_open=True),
+    type=Seconds(),
     default=15.0,
     show_default=True,
     envvar="USAGEBILL_HEAD_SECONDS",
@@ -90,7 +90,7 @@ def _first_key(work: Work) -> str | None:
 )
 @click.option(
     "--body-seconds",
-    type=click.FloatRange(0, min_open=True),
+    type=Seconds(),
     default=20.0,
     show_default=True,
     envvar="USAGEBILL_BODY_SECONDS",
@@ -99,7 +99,7 @@ def _first_key(work: Work) -> str | None:
 )
 @click.option(
     "--answer-seconds",
-    type=click.FloatRange(0, min_open=True),
+    type=Seconds(),
     default=60.0,
     show_default=True,
     envvar="USAGEBILL_ANSWER_SECONDS",
@@ -108,7 +108,7 @@ def _first_key(work: Work) -> str | None:
 )
 @click.option(
     "--drain-seconds",
-    type=click.FloatRange(0),
+    type=Seconds(may_be_zero=True),
     default=1.0,
     show_default=True,
     envvar="USAGEBILL_DRAIN_SECONDS",

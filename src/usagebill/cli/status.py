@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import click
 
-from usagebill.cli.options import as_json, database, opened, print_json
+from usagebill.cli.options import Seconds, as_json, database, opened, print_json
 from usagebill.operations.standing import Standing, standing
 from usagebill.views.formats import instant_text
 
@@ -15,7 +15,7 @@ from usagebill.views.formats import instant_text
 @click.command()
 @click.option(
     "--max-age",
-    type=click.FloatRange(0),
+    type=Seconds(may_be_zero=True),
     default=300.0,
     show_default=True,
     metavar="SECONDS",
