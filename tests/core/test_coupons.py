@@ -238,6 +238,10 @@ def test_what_a_void_gives_back() -> None:
     assert (recurring.status, recurring.frequency_duration_remaining) == ("terminated", 0)
     back = given_back(recurring, COUPON, NOW, taken_cents=1000)
     assert (back.status, back.frequency_duration_remaining) == ("active", 1)
+    assert given_back(recurring, COUPON, NOW, taken_cents=1000, is_used=True) == recurring
+    assert given_back(once, COUPON, NOW, taken_cents=1000, is_used=True).status == "active"
+    rate = used(coupon(rate="50").applied, 1000, 0, NOW)
+    assert given_back(rate, COUPON, NOW, taken_cents=1000, is_used=True).status == "terminated"
     forever = used(coupon(cents=1000, frequency="forever").applied, 1000, 1000, NOW)
     assert given_back(forever, COUPON, NOW, taken_cents=1000) == forever
 

@@ -65,9 +65,6 @@ def _lives(draw: st.DrawFn) -> Life:
         if limit and any(coupon["applies_to"] for coupon in coupons):
             limit = {}
         coupons.append({**draw(_kinds), "code": f"c{number}", "applies_to": limit})
-    if any("amount_cents" in coupon and coupon["frequency"] == "once" for coupon in coupons):
-        # A stage uses up cents of the coupon, which usage that falls afterwards does not give back.
-        used = [(day, metric, abs(units)) for day, metric, units in used]
     several: list[tuple[str | None, ...]] = [("20", "7", "20"), ("20", "7", None), ("20", None, "7")]
     if any("amount_cents" in coupon for coupon in coupons):
         # A stage takes an amount off its usage alone, one invoice off its fee too: the rates share it differently.

@@ -11,8 +11,8 @@ from usagebill.core.coupons import AppliedCoupon, CouponFrequency
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CouponUse:
-    """The discount of a coupon on an invoice, in cents. If it `continues` one, `before_cents` is what the progressive
-    billing invoices that this invoice credits had taken, less what coupons got back because their usage fell.
+    """The discount of a coupon on an invoice, in cents, less what it got back because usage fell. If it `continues`
+    one, `before_cents` is that of the progressive billing invoices that this invoice credits.
     """
 
     cents: int

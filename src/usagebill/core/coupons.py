@@ -326,15 +326,15 @@ def used(
 
 
 def given_back(
-    applied: AppliedCoupon, coupon: Coupon, now: datetime, *, taken_cents: int, continues: bool = False
+    applied: AppliedCoupon, coupon: Coupon, now: datetime, *, taken_cents: int, is_used: bool = False
 ) -> AppliedCoupon:
-    """The coupon after an invoice that used it was voided.
+    """The coupon after an invoice that used it was voided, or the usage that it had discounted fell.
 
     It stays terminated if its coupon was ended or deleted, or if it was ended by hand before it was used up.
-    `taken_cents` is the total that all invoices had taken, including the voided one. If that only `continues` the use
-    by progressive billing invoices, the use is not given back.
+    `taken_cents` is the total that all invoices had taken before. If the coupon `is_used` all the same, by other
+    invoices of the period or by what is left of this discount, only cents are given back.
     """
-    if continues and applied.frequency == CouponFrequency.RECURRING:
+    if is_used and (applied.frequency != CouponFrequency.ONCE or applied.percentage_rate is not None):
         return applied
     coupon_is_over = coupon.deleted_at is not None or coupon.status == CouponStatus.TERMINATED
     duration = applied.frequency_duration_remaining

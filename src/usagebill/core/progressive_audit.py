@@ -9,6 +9,7 @@ from usagebill.core.audit import Finding
 from usagebill.core.credit_notes import CREDITED, CreditNote
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import BILLED_AHEAD, InvoiceStatus
+from usagebill.core.invoices.progressive import billed_ahead_by
 from usagebill.core.invoices.records import CreditType, Invoice
 
 
@@ -42,7 +43,10 @@ def audited_progressive(period: ProgressivePeriod) -> Iterator[Finding]:
     standing = [billed for billed in period.ahead if billed.invoice.status in BILLED_AHEAD]
     if not standing:
         return
-    billed_cents = sum(_billed(billed) for billed in standing)
+    billed_cents = sum(
+        billed_ahead_by(billed.invoice, [note for note in billed.notes if note.credit_status in CREDITED])
+        for billed in standing
+    )
     # A surplus cannot be given back where a note made by hand has credited it before.
     forgiven = sum(
         note.sub_total_excluding_taxes_amount_cents
@@ -66,19 +70,6 @@ def audited_progressive(period: ProgressivePeriod) -> Iterator[Finding]:
     expected, deducted = min(billed_cents, usage), _deducted(closing.invoice, period)
     if deducted != expected:
         yield _finding(period, closing.invoice, "deducted of usage billed ahead", expected, deducted)
-
-
-def _billed(billed: InvoiceOfPeriod) -> int:
-    """The cents of usage that the invoice bills itself: its fees before coupons, less deductions and the surplus given
-    back.
-    """
-    invoice = billed.invoice
-    surplus = sum(
-        note.sub_total_excluding_taxes_amount_cents
-        for note in billed.notes
-        if note.automatic and note.credit_status in CREDITED
-    )
-    return invoice.fees_amount_cents - invoice.progressive_billing_credit_amount_cents - surplus
 
 
 def _deducted(closing: Invoice, period: ProgressivePeriod) -> int:

@@ -139,5 +139,5 @@ def give_back(work: Work, invoice: Invoice) -> None:
         if applied is None or coupon is None:
             continue
         taken_cents = taken_until_undone(invoice, credit, coupon_credits(work, applied))
-        returned = given_back(applied, coupon, work.now, taken_cents=taken_cents, continues=credit.continues)
+        returned = given_back(applied, coupon, work.now, taken_cents=taken_cents, is_used=credit.continues)
         work.tx.replace(returned)

@@ -24,7 +24,7 @@ from usagebill.core.audit import (
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupon_audit import CouponUse, audited_coupon
 from usagebill.core.coupons import AppliedCoupon, Coupon
-from usagebill.core.credit_notes import CREDITED, CreditNote, CreditNoteStatus
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import (
@@ -173,8 +173,8 @@ def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
             # A voided invoice has used what did not go back to the credit note.
             kept = line.item_type == CreditType.CREDIT_NOTE and invoice.status == InvoiceStatus.VOIDED
             if line.source_id is not None and (kept or invoice.status not in UNDONE):
-                uses.setdefault(line.source_id, []).append(line.amount_cents - line.returned_cents)
-                if line.item_type == CreditType.COUPON:
+                uses.setdefault(line.source_id, []).append(line.used_cents)
+                if line.item_type == CreditType.COUPON and (line.used_cents or not line.returned_cents):
                     coupon_uses.setdefault(line.source_id, []).append(_coupon_use(reader, invoice, line))
         if invoice.status == InvoiceStatus.VOIDED:
             voided.append(invoice)
@@ -219,28 +219,8 @@ def _coupon_use(reader: Reader, invoice: Invoice, line: Credit) -> CouponUse:
     before = (
         [stage for stage in _stages_before(reader, invoice) if stage.status not in UNDONE] if line.continues else []
     )
-    taken = sum(
-        credit.amount_cents for stage in before for credit in stage.credits if credit.source_id == line.source_id
-    )
-    # Of the usage that fell away, the part that no note credits is what coupons got back: at most all of it this one.
-    returned = _fallen_away_cents(invoice, before) - _surplus_cents(reader, before) if before else 0
-    return CouponUse(cents=line.amount_cents, continues=line.continues, before_cents=max(0, taken - max(0, returned)))
-
-
-def _fallen_away_cents(invoice: Invoice, stages: Sequence[Invoice]) -> int:
-    """The usage, before coupons, that the progressive billing invoices `stages` billed and `invoice` leaves out."""
-    billed = sum(stage.fees_amount_cents - stage.progressive_billing_credit_amount_cents for stage in stages)
-    return billed - invoice.progressive_billing_credit_amount_cents
-
-
-def _surplus_cents(reader: Reader, stages: Sequence[Invoice]) -> int:
-    """What automatic credit notes gave back of these invoices, before taxes and less coupons."""
-    notes = reader.tx.find(CreditNote, within("invoice_id", {stage.id for stage in stages}))
-    return sum(
-        note.sub_total_excluding_taxes_amount_cents
-        for note in notes
-        if note.automatic and note.credit_status in CREDITED
-    )
+    taken = sum(credit.used_cents for stage in before for credit in stage.credits if credit.source_id == line.source_id)
+    return CouponUse(cents=line.used_cents, continues=line.continues, before_cents=taken)
 
 
 def _stages_before(reader: Reader, invoice: Invoice) -> list[Invoice]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.coupons import AppliedCoupon, Coupon
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponFrequency, remaining_amount, targets_of
+from usagebill.core.invoices.life_cycle import UNDONE
 from usagebill.core.invoices.records import Credit, CreditType, Invoice
+from usagebill.core.invoices.totals import AvailableCoupon
 from usagebill.core.plans import Plan
 from usagebill.storage.conditions import asc, eq, has_item, within
 from usagebill.work import Reader
@@ -24,6 +26,22 @@ def coupon_credits(reader: Reader, applied: AppliedCoupon) -> list[tuple[Invoice
         for credit in invoice.credits
         if credit.item_type == CreditType.COUPON and credit.source_id == applied.id
     ]
+
+
+def coupon_credits_cents(reader: Reader, applied: AppliedCoupon) -> int:
+    """Cents of an applied coupon used by invoices that are not voided."""
+    credits = coupon_credits(reader, applied)
+    return sum(credit.used_cents for invoice, credit in credits if invoice.status not in UNDONE)
+
+
+def available_coupon(reader: Reader, applied: AppliedCoupon) -> AvailableCoupon:
+    """An applied coupon with its targets and its remaining amount."""
+    coupon = reader.tx.get(Coupon, applied.coupon_id, deleted=True)
+    if coupon is None:
+        raise LookupError(f"no coupon {applied.coupon_id}")
+    counted = applied.frequency == CouponFrequency.ONCE and applied.percentage_rate is None
+    remaining = remaining_amount(applied, coupon_credits_cents(reader, applied)) if counted else None
+    return AvailableCoupon(applied=applied, coupon=coupon, targets=targets_of(coupon), remaining_cents=remaining or 0)
 
 
 def targeted_plans(reader: Reader, coupon: Coupon) -> list[Plan]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from usagebill.core.coupons import AppliedCoupon, Coupon, targets_of
+from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CREDITED, CreditNote
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import BILLED_AHEAD, IN_ARREARS, InvoiceType, InvoicingReason
-from usagebill.core.invoices.progressive import billed_ahead_by, deducted_cents
-from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
-from usagebill.core.invoices.totals import AvailableCoupon, ProgressiveBilled
+from usagebill.core.invoices.progressive import billed_ahead_by, deducted_cents, discounts
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.invoices.totals import ProgressiveBilled
 from usagebill.core.progressive_billing import BilledAhead, Place, ProgressiveFee, already_billed
+from usagebill.queries.coupons import available_coupon
 from usagebill.storage.conditions import at_most, eq, has_item, more, ne, within
 from usagebill.work import Reader
 
@@ -48,33 +49,24 @@ def _billed_of_period(
     billed_cents = already_billed([ahead for ahead, _ in standing], place, usage_cents)
     if invoice.invoice_type != InvoiceType.PROGRESSIVE_BILLING:
         billed_cents = max(0, billed_cents - _deducted(reader, invoice, others))
-    before = [(ahead, billed) for ahead, billed in standing if ahead.place < place]
-    _, last = (before or standing)[-1]
+    before = [billed for ahead, billed in standing if ahead.place < place]
+    last = before[-1] if before else standing[-1][1]
+    before = before if billed_cents > 0 else []
     return ProgressiveBilled(
         invoice_id=last.id,
         number=last.number,
         subscription_id=period.subscription_id,
         left_cents=billed_cents,
         fees=progressive_fees(reader, last.id),
-        given=_given(reader, [billed for _, billed in before]) if billed_cents > 0 else (),
+        before=tuple(before),
+        coupons=tuple(available_coupon(reader, applied) for applied in _used(reader, before)),
     )
 
 
-def _given(reader: Reader, invoices: Sequence[Invoice]) -> tuple[tuple[AvailableCoupon, int], ...]:
-    """The discounts that coupons gave on `invoices`, all of them together."""
-    cents_of: dict[str, int] = {}
-    for invoice in invoices:
-        for credit in invoice.credits:
-            if credit.item_type == CreditType.COUPON and credit.source_id is not None:
-                cents_of[credit.source_id] = cents_of.get(credit.source_id, 0) + credit.amount_cents
-    given = []
-    for applied_id, cents in cents_of.items():
-        applied = reader.tx.get(AppliedCoupon, applied_id)
-        coupon = None if applied is None else reader.tx.get(Coupon, applied.coupon_id, deleted=True)
-        if applied is not None and coupon is not None:
-            held = AvailableCoupon(applied=applied, coupon=coupon, targets=targets_of(coupon), remaining_cents=0)
-            given.append((held, cents))
-    return tuple(given)
+def _used(reader: Reader, invoices: Sequence[Invoice]) -> list[AppliedCoupon]:
+    """The coupons whose discounts on `invoices` stand."""
+    ids = discounts(invoices)
+    return reader.tx.find(AppliedCoupon, within("id", ids)) if ids else []
 
 
 def billed_together(reader: Reader, progressive: Invoice) -> list[Invoice]:

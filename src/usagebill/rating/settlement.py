@@ -11,28 +11,20 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.contracts import Contract, Parties
 from usagebill.core.copies import replace
-from usagebill.core.coupons import (
-    AppliedCoupon,
-    Coupon,
-    CouponFrequency,
-    CouponStatus,
-    ran_out,
-    remaining_amount,
-    targets_of,
-)
+from usagebill.core.coupons import AppliedCoupon, CouponStatus
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, CreditStatus
 from usagebill.core.customers import Customer
 from usagebill.core.error_details import TAX_ERROR, without
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoice_triggers import waits_for_taxes
-from usagebill.core.invoices.life_cycle import CONSUMING_TYPES, UNDONE, InvoiceStatus
+from usagebill.core.invoices.life_cycle import CONSUMING_TYPES, InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, SettlementInputs, settled, taxed
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.prepaid import AvailableWallet
 from usagebill.core.statuses import TaxStatus
 from usagebill.core.taxes import Tax
-from usagebill.queries.coupons import coupon_credits
+from usagebill.queries.coupons import available_coupon
 from usagebill.queries.customers import entity_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.progressive_credits import billed_ahead
@@ -71,7 +63,9 @@ def settle(
     progressive = billed_ahead(reader, invoice, periods, fees) if invoice.invoice_type in CONSUMING_TYPES else ()
     available: tuple[object, ...] = ()
     if consuming:
-        continuing = [held for billed in progressive for held, _ in billed.given if ran_out(held.applied)]
+        continuing = [
+            held for billed in progressive for held in billed.coupons if held.applied.status != CouponStatus.ACTIVE
+        ]
         available = (*continuing, *_available(reader, customer, invoice, (*BEFORE_TAXES, *AFTER_TAXES)))
     inputs = SettlementInputs(
         now=reader.now,
@@ -210,25 +204,10 @@ def _fee_taxes(
     return reader.cached(key, lambda: taxes_for(reader, customer, plan, line_tax_ids, entity=entity))
 
 
-def coupon_credits_cents(reader: Reader, applied: AppliedCoupon) -> int:
-    """Cents of an applied coupon used by invoices that are not voided."""
-    credits = coupon_credits(reader, applied)
-    return sum(credit.amount_cents for invoice, credit in credits if invoice.status not in UNDONE)
-
-
 def available_coupons(reader: Reader, customer: Customer, _: Invoice) -> list[AvailableCoupon]:
     """The customer's active coupons, with their targets and remaining amounts."""
-    available = []
-    for applied in reader.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", CouponStatus.ACTIVE)):
-        coupon = reader.tx.get(Coupon, applied.coupon_id, deleted=True)
-        if coupon is None:
-            raise LookupError(f"no coupon {applied.coupon_id}")
-        counted = applied.frequency == CouponFrequency.ONCE and applied.percentage_rate is None
-        remaining = remaining_amount(applied, coupon_credits_cents(reader, applied)) if counted else None
-        available.append(
-            AvailableCoupon(applied=applied, coupon=coupon, targets=targets_of(coupon), remaining_cents=remaining or 0)
-        )
-    return available
+    active = reader.tx.find(AppliedCoupon, eq("customer_id", customer.id), eq("status", CouponStatus.ACTIVE))
+    return [available_coupon(reader, applied) for applied in active]
 
 
 def available_notes(reader: Reader, customer: Customer, invoice: Invoice) -> list[CreditNote]:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import TypedDict
 
 from usagebill.core.coupons import AppliedCoupon, Coupon, remaining_amount
-from usagebill.core.invoices.life_cycle import UNDONE
-from usagebill.queries.coupons import coupon_credits, find_coupon, targeted_metrics, targeted_plans
+from usagebill.queries.coupons import (
+    coupon_credits,
+    coupon_credits_cents,
+    find_coupon,
+    targeted_metrics,
+    targeted_plans,
+)
 from usagebill.queries.customers import customer_of
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, optional_decimal
 from usagebill.views.invoices import CreditView, credit_view
@@ -93,9 +98,7 @@ def applied_coupon_view(reader: Reader, applied: AppliedCoupon) -> AppliedCoupon
     coupon = find_coupon(reader, applied.coupon_id)
     if coupon is None:
         raise LookupError(f"applied coupon {applied.id} has lost its coupon")
-    credited = sum(
-        credit.amount_cents for invoice, credit in coupon_credits(reader, applied) if invoice.status not in UNDONE
-    )
+    credited = coupon_credits_cents(reader, applied)
     return {
         "svc_id": applied.id,
         "svc_coupon_id": coupon.id,

@@ -14,7 +14,9 @@ from usagebill.core.invoices.progressive import (
     billed_ahead_by,
     billed_so_far,
     deducted_cents,
+    discounts,
     is_invoiced_already,
+    with_returned,
 )
 from usagebill.core.invoices.records import Credit, CreditType, Invoice
 from usagebill.core.plans import UsageThreshold
@@ -148,3 +150,39 @@ def test_what_a_progressive_invoice_has_billed_itself(
 ) -> None:
     billed = replace(BILLED, progressive_billing_credit_amount_cents=credited_cents)
     assert billed_ahead_by(billed, notes) == billed_cents
+
+
+def _discounted(id: str, *lines: tuple[str, int, int]) -> Invoice:
+    """An invoice on which coupons gave and got back cents: applied coupon, given, returned."""
+    credits = [
+        replace(progressive_credit(cents, source_id), item_type=CreditType.COUPON, returned_cents=returned)
+        for source_id, cents, returned in lines
+    ]
+    return invoice(id=id, fees_amount_cents=1000, credits=tuple(credits))
+
+
+def test_usage_whose_discount_went_back_to_the_coupon_is_not_billed() -> None:
+    assert billed_ahead_by(_discounted("billed", ("five", 500, 300), ("half", 100, 0)), [SURPLUS]) == 1000 - 90 - 300
+
+
+def test_a_discount_that_went_back_whole_is_none() -> None:
+    billed = [
+        _discounted("first", ("five", 500, 300), ("none", 0, 0), ("gone", 70, 70)),
+        _discounted("last", ("five", 9, 0)),
+    ]
+    assert discounts(billed) == {"five": 209, "none": 0}
+
+
+@pytest.mark.parametrize(
+    ("cents", "returned"),
+    [
+        (0, {}),
+        (9, {"last": [9]}),
+        (10, {"last": [9], "first": [301, 0]}),
+        (209, {"last": [9], "first": [500, 0]}),
+    ],
+)
+def test_the_last_invoice_gives_back_first(cents: int, returned: dict[str, list[int]]) -> None:
+    billed = [_discounted("first", ("five", 500, 300), ("half", 100, 0)), _discounted("last", ("five", 9, 0))]
+    changed = with_returned(billed, {"five": cents})
+    assert {after.id: [line.returned_cents for line in after.credits] for after in changed} == returned

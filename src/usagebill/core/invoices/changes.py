@@ -121,6 +121,6 @@ def taken_until_undone(undone: Invoice, credit: Credit, credits: Iterable[tuple[
     `credits` are the coupon's credits with their invoices; `undone` may or may not have its final status yet.
     """
     credits_in_force = (
-        applied.amount_cents for invoice, applied in credits if invoice.status not in UNDONE and invoice.id != undone.id
+        applied.used_cents for invoice, applied in credits if invoice.status not in UNDONE and invoice.id != undone.id
     )
-    return credit.amount_cents + sum(credits_in_force)
+    return credit.used_cents + sum(credits_in_force)

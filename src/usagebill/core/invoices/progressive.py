@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 
+from usagebill.core.copies import replace
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.invoices.life_cycle import UNDONE, InvoiceType
 from usagebill.core.invoices.records import AppliedThreshold, CreditType, Invoice
@@ -55,13 +56,45 @@ def applied_threshold(
 
 def billed_ahead_by(billed: Invoice, notes: Iterable[CreditNote]) -> int:
     """The cents of usage that a progressive billing invoice has billed itself: its fees before coupons, less what it
-    deducted for other invoices and the surplus that its `notes` gave back.
+    deducted for other invoices and the surplus that it gave back: its `notes` to the customer, its lines to coupons.
 
     Coupons are carried with the usage that they discounted: a deduction less coupons would bill the discount again. A
     note made by hand forgives a part of what was billed; it was billed all the same.
     """
     surplus = sum(note.sub_total_excluding_taxes_amount_cents for note in notes if note.automatic)
+    surplus += sum(line.returned_cents for line in billed.credits if line.item_type == CreditType.COUPON)
     return billed.fees_amount_cents - billed.progressive_billing_credit_amount_cents - surplus
+
+
+def discounts(invoices: Iterable[Invoice]) -> dict[str, int]:
+    """The cents that coupons gave on these invoices and did not get back, by applied coupon; without those that got
+    all of it back.
+    """
+    given: dict[str, int] = {}
+    for invoice in invoices:
+        for line in invoice.credits:
+            if line.item_type == CreditType.COUPON and line.source_id and (line.used_cents or not line.returned_cents):
+                given[line.source_id] = given.get(line.source_id, 0) + line.used_cents
+    return given
+
+
+def with_returned(invoices: Sequence[Invoice], cents_of: Mapping[str, int]) -> list[Invoice]:
+    """Those of these progressive billing invoices that give cents back to coupons (by applied coupon), with their
+    lines: the last invoice first, each what its line still uses.
+    """
+    left = dict(cents_of)
+    changed = []
+    for invoice in reversed(invoices):
+        lines = []
+        for line in invoice.credits:
+            cents = min(left.get(line.source_id or "", 0), line.used_cents)
+            if line.item_type == CreditType.COUPON and cents > 0:
+                left[line.source_id or ""] -= cents
+                line = replace(line, returned_cents=line.returned_cents + cents)
+            lines.append(line)
+        if tuple(lines) != invoice.credits:
+            changed.append(replace(invoice, credits=tuple(lines)))
+    return changed
 
 
 def deducted_cents(progressive_ids: Container[str], invoices: Iterable[Invoice]) -> int:

@@ -53,8 +53,14 @@ class Credit:
     subscription_id: str | None = None
     # Whether it continues a coupon's use by the progressive billing invoices that this invoice credits: it is one use.
     continues: bool = False
-    # The part of a credit note that went back to it when the invoice was voided.
+    # The part that went back to its source: to a credit note when the invoice was voided, to a coupon when the usage
+    # that it had discounted fell.
     returned_cents: int = 0
+
+    @property
+    def used_cents(self) -> int:
+        """The cents of its source that it uses up: what it took, less what went back."""
+        return self.amount_cents - self.returned_cents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

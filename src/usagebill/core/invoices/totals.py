@@ -16,8 +16,10 @@ from usagebill.core.copies import replace
 from usagebill.core.coupons import (
     AppliedCoupon,
     Coupon,
+    CouponStatus,
     Targets,
     apply_coupon,
+    given_back,
     in_order,
     kept_discounts,
     largest_discount,
@@ -27,6 +29,7 @@ from usagebill.core.coupons import (
 from usagebill.core.credit_notes import CreditNote, after_use, share_over_fees
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceType
+from usagebill.core.invoices.progressive import discounts, with_returned
 from usagebill.core.invoices.records import Credit, CreditType, Invoice
 from usagebill.core.numbers import ZERO
 from usagebill.core.prepaid import AvailableWallet, allocated, invoiced_transaction, split_by_origin
@@ -40,7 +43,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableCoupon:
-    """An active coupon of the customer. `remaining_cents` is the unused part of a fixed amount with frequency once."""
+    """A coupon of the customer: active, or used up by the progressive billing invoices that the invoice credits.
+
+    `remaining_cents` is the unused part of a fixed amount with frequency once.
+    """
 
     applied: AppliedCoupon
     coupon: Coupon
@@ -52,8 +58,7 @@ class AvailableCoupon:
 class ProgressiveBilled:
     """The last progressive billing invoice of a subscription's period, and its remaining uncredited cents.
 
-    These are gross: before the discounts that coupons have `given` on the period's progressive billing invoices
-    (coupon, cents).
+    These are gross: before the discounts of `coupons` on the period's progressive billing invoices so far, `before`.
     """
 
     invoice_id: str
@@ -61,7 +66,8 @@ class ProgressiveBilled:
     subscription_id: str
     left_cents: int
     fees: tuple[ProgressiveFee, ...]
-    given: tuple[tuple[AvailableCoupon, int], ...] = ()
+    before: tuple[Invoice, ...] = ()
+    coupons: tuple[AvailableCoupon, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +96,8 @@ class InvoiceInProgress:
 
     `changed` are the coupons, credit notes, ... that it has used, as updated. `prepaid` are the wallet transactions
     that pay for it. `excess` maps progressive billing invoices to the cents (less coupons) they billed that usage no
-    longer justifies. `given` are the discounts on the usage that it credits, by applied coupon.
+    longer justifies; the coupons on these that got their part back are `returned`, by id. `given` are the discounts on
+    the usage that it credits, by applied coupon.
     """
 
     invoice: Invoice
@@ -98,6 +105,7 @@ class InvoiceInProgress:
     changed: tuple[object, ...] = ()
     prepaid: tuple[WalletTransaction, ...] = ()
     excess: Mapping[str, int] = field(default_factory=dict)
+    returned: Mapping[str, AvailableCoupon] = field(default_factory=dict)
     given: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -137,25 +145,19 @@ def _progressive_credit(
     draft: InvoiceInProgress, billed: ProgressiveBilled, inputs: SettlementInputs
 ) -> InvoiceInProgress:
     fees_before = fees_billed_before(draft.fees, billed.fees, billed.subscription_id)
-    limit = sum(fee.amount_cents for fee in fees_before)
-    kept = kept_discounts(
-        fees_before,
-        [(held.applied, held.targets, cents) for held, cents in billed.given],
-        inputs.plan_of,
-        draft.invoice.currency,
-    )
-    excess = dict(draft.excess)
+    limit = max(0, sum(fee.amount_cents for fee in fees_before))
+    given = kept = discounts(billed.before)
     if billed.left_cents > limit:
-        billed_cents = billed.left_cents - sum(cents for _, cents in billed.given)
-        owed_cents = max(0, limit) - sum(kept.values())
-        if billed_cents > owed_cents:
-            excess[billed.invoice_id] = billed_cents - owed_cents
-    credit = max(0, min(billed.left_cents, limit))
-    if credit == 0:
-        return replace(draft, excess=excess)
-    given = dict(draft.given)
-    for id, cents in kept.items():
-        given[id] = given.get(id, 0) + cents
+        held_given = [(held.applied, held.targets, given[held.applied.id]) for held in billed.coupons]
+        kept = kept_discounts(fees_before, held_given, inputs.plan_of, draft.invoice.currency)
+    back = {id: cents - kept.get(id, 0) for id, cents in given.items() if cents > kept.get(id, 0)}
+    draft = _with_coupons(draft, billed, given, back, inputs.now)
+    left_cents = billed.left_cents - sum(back.values())
+    if left_cents > limit:
+        draft = replace(draft, excess={**draft.excess, billed.invoice_id: left_cents - limit})
+    credit = min(left_cents, limit)
+    if credit <= 0:
+        return draft
     credited = {fee.id: fee for fee in credited_fees(fees_before, billed.fees, credit)}
     fees = tuple(credited.get(fee.id, fee) for fee in draft.fees)
     line = Credit(
@@ -178,17 +180,43 @@ def _progressive_credit(
         progressive_billing_credit_amount_cents=invoice.progressive_billing_credit_amount_cents + credit,
         sub_total_excluding_taxes_amount_cents=invoice.sub_total_excluding_taxes_amount_cents - credit,
     )
-    return replace(draft, invoice=invoice, fees=fees, excess=excess, given=given)
+    return replace(draft, invoice=invoice, fees=fees)
+
+
+def _with_coupons(
+    draft: InvoiceInProgress,
+    billed: ProgressiveBilled,
+    given: Mapping[str, int],
+    back: Mapping[str, int],
+    now: datetime,
+) -> InvoiceInProgress:
+    """The invoice, knowing what coupons have `given` on progressive billing invoices (cents, by applied coupon), of
+    which `back` goes back to them. A coupon that gets all of it back was not used.
+    """
+    continued, returned = dict(draft.given), dict(draft.returned)
+    for held in billed.coupons:
+        id = held.applied.id
+        cents = given[id] - back.get(id, 0)
+        if id not in back or cents > 0:
+            continued[id] = continued.get(id, 0) + cents
+        if id in back:
+            before = returned.get(id, held)
+            taken_cents = (before.applied.amount_cents or 0) - before.remaining_cents
+            applied = given_back(before.applied, held.coupon, now, taken_cents=taken_cents, is_used=cents > 0)
+            returned[id] = replace(before, applied=applied, remaining_cents=before.remaining_cents + back[id])
+    changed = (*with_returned(billed.before, back), *(returned[id].applied for id in back))
+    return replace(draft, changed=(*draft.changed, *changed), returned=returned, given=continued)
 
 
 def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
     """Apply coupons in order until nothing is due. Those not reached, or not matching, stay unused.
 
-    A coupon that discounted the usage which this invoice credits continues: together it is one use.
+    A coupon that discounted the usage which this invoice credits continues: together it is one use. What such usage
+    gave back, as it fell, is used here again.
     """
     if draft.invoice.fees_amount_cents <= 0:
         return draft
-    available = {held.applied.id: held for held in inputs.of(AvailableCoupon)}
+    available = {held.applied.id: draft.returned.get(held.applied.id, held) for held in inputs.of(AvailableCoupon)}
     for applied, targets in in_order([(held.applied, held.targets) for held in available.values()]):
         invoice = draft.invoice
         if invoice.sub_total_excluding_taxes_amount_cents <= 0:
@@ -197,7 +225,8 @@ def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceI
         continues = applied.id in draft.given
         given_cents = draft.given.get(applied.id, 0)
         at_most_cents = largest_discount(applied, remaining_cents=held.remaining_cents, given_cents=given_cents)
-        if (continues and at_most_cents == 0) or (ran_out(applied) and not continues):
+        is_active = applied.status == CouponStatus.ACTIVE
+        if (continues and at_most_cents == 0) or not (is_active or (continues and ran_out(applied))):
             continue
         result = apply_coupon(
             applied,

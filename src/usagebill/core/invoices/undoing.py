@@ -83,7 +83,7 @@ def used_cents(note_id: str, invoices: Sequence[Invoice]) -> int:
             continue
         for line in invoice.credits:
             if line.item_type == CreditType.CREDIT_NOTE and line.source_id == note_id:
-                used += line.amount_cents - line.returned_cents
+                used += line.used_cents
     return used
 
 

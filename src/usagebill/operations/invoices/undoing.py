@@ -65,7 +65,7 @@ def _give_back(
         work.tx.replace(restored(note, cents, work.now))
     for spent, cents in to_wallets:
         return_prepaid(work, undone, spent, cents)
-    lines = tuple(replace(line, returned_cents=returned.get(line.id, 0)) for line in undone.credits)
+    lines = tuple(replace(line, returned_cents=returned.get(line.id, line.returned_cents)) for line in undone.credits)
     changed = replace(undone, credits=lines)
     work.tx.replace(changed)
     return changed

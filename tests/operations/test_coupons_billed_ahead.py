@@ -1,0 +1,108 @@
+"""Coupons on progressive billing invoices whose usage falls afterwards: they get back what it does not justify."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.scenarios import Scenario, charge_on
+
+pytestmark = [pytest.mark.now("2024-01-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
+
+
+def subscribed(box: Scenario, fee_cents: int, **coupon: Any) -> None:
+    """A plan with a level at 1.00, billed ahead from 5.00 on, for a customer with a coupon."""
+    level = charge_on(box.metric("level", aggregation_type="latest_agg"), amount="1")
+    box.plan(level, amount_cents=fee_cents, usage_thresholds=[{"amount_cents": 500}])
+    if "amount_cents" in coupon:
+        coupon = {"coupon_type": "fixed_amount", "amount_currency": "EUR", **coupon}
+    else:
+        coupon = {"coupon_type": "percentage", **coupon}
+    box.post("/coupons", coupon={"name": "Off", "code": "off", "expiration": "no_expiration", **coupon})
+    box.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "off"})
+    box.subscribe()
+
+
+def applied(box: Scenario) -> dict[str, Any]:
+    (shown,) = box.get("/applied_coupons")["applied_coupons"]
+    assert isinstance(shown, dict)
+    return shown
+
+
+def cost(box: Scenario) -> int:
+    """What all invoices ask for, less what credit notes give back, in cents."""
+    notes = box.get("/credit_notes")["credit_notes"]
+    asked = sum(int(invoice["sub_total_excluding_taxes_amount_cents"]) for invoice in box.invoices())
+    return asked - sum(int(note["sub_total_excluding_taxes_amount_cents"]) for note in notes)
+
+
+def test_a_coupon_for_a_total_gets_back_what_it_paid_for_usage_that_fell(box: Scenario) -> None:
+    subscribed(box, 0, amount_cents=7777, frequency="once")
+    box.event("level", value=10)
+    assert applied(box)["amount_cents_remaining"] == 7777 - 1000
+    box.event("level", value=5)
+    box.travel_to("2024-02-01T01:00:00Z")
+    assert (cost(box), applied(box)["amount_cents_remaining"]) == (0, 7777 - 500)
+    assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize(("level", "left"), [(10, 0), (5, 0), (0, 0)])
+def test_a_coupon_that_was_used_up_pays_for_the_rest_of_the_period(box: Scenario, level: int, left: int) -> None:
+    subscribed(box, 3000, amount_cents=1000, frequency="once")
+    box.event("level", value=10)
+    assert applied(box)["status"] == "terminated"
+    box.event("level", value=level)
+    box.travel_to("2024-02-01T01:00:00Z")
+    assert (cost(box), applied(box)["amount_cents_remaining"]) == (level * 100 + 3000 - 1000, left)
+    assert applied(box)["status"] == "terminated"
+    assert box.billing.audit().findings == ()
+
+
+def test_a_coupon_that_is_not_used_any_more_is_available_again(box: Scenario) -> None:
+    subscribed(box, 0, amount_cents=1000, frequency="once")
+    box.event("level", value=10)
+    box.event("level", value=4)
+    box.travel_to("2024-02-01T01:00:00Z")
+    assert (applied(box)["status"], applied(box)["amount_cents_remaining"]) == ("active", 600)
+    box.event("level", value=9)
+    box.travel_to("2024-03-01T01:00:00Z")
+    assert cost(box) == 900 - 600
+
+
+def test_a_coupon_that_was_ended_by_hand_keeps_its_cents_and_stays_ended(box: Scenario) -> None:
+    subscribed(box, 3000, amount_cents=7777, frequency="once")
+    box.event("level", value=10)
+    box.delete(f"/customers/acme/applied_coupons/{applied(box)['svc_id']}")
+    box.event("level", value=5)
+    box.travel_to("2024-02-01T01:00:00Z")
+    assert (applied(box)["status"], applied(box)["amount_cents_remaining"]) == ("terminated", 7777 - 500)
+    assert cost(box) == 3000
+
+
+@pytest.mark.parametrize("coupon", [{"amount_cents": 1000}, {"percentage_rate": "50"}], ids=["amount", "rate"])
+@pytest.mark.parametrize(("fee_cents", "left"), [(0, 1), (3000, 0)])
+def test_a_use_is_given_back_with_the_usage_unless_the_period_uses_it_elsewhere(
+    box: Scenario, coupon: dict[str, Any], fee_cents: int, left: int
+) -> None:
+    subscribed(box, fee_cents, frequency="recurring", frequency_duration=1, **coupon)
+    box.event("level", value=10)
+    assert applied(box)["frequency_duration_remaining"] == 0
+    box.event("level", value=0)
+    box.travel_to("2024-02-01T01:00:00Z")
+    off = min(fee_cents, 1000) if "amount_cents" in coupon else fee_cents // 2
+    assert (cost(box), applied(box)["frequency_duration_remaining"]) == (fee_cents - off, left)
+    assert box.billing.audit().findings == ()
+
+
+def test_a_draft_gives_back_once_and_its_invoice_uses_it(box: Scenario) -> None:
+    box.customer(billing_configuration={"invoice_grace_period": 3})
+    subscribed(box, 3000, amount_cents=1000, frequency="once")
+    box.event("level", value=10)
+    box.event("level", value=5)
+    box.travel_to("2024-02-01T01:00:00Z")
+    for _ in range(2):
+        box.put(f"/invoices/{box.invoices()[-1]['svc_id']}/refresh")
+        assert (applied(box)["status"], applied(box)["amount_cents_remaining"]) == ("active", 500)
+    box.travel_to("2024-02-05T01:00:00Z")
+    assert (cost(box), applied(box)["amount_cents_remaining"]) == (500 + 3000 - 1000, 0)
+    assert box.billing.audit().findings == ()
