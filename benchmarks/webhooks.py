@@ -135,6 +135,7 @@ def floor_rate(path: Path, url: str) -> float:
     with Billing(path, deliver=False) as billing:
         listening(billing, url)
         happen(billing, FLOOR_MESSAGES)
+        billing.webhooks.public_key()
 
         def signed(work: Work) -> list[webhooks.Attempt | None]:
             return [

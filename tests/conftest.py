@@ -99,7 +99,7 @@ def sandbox_engine(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def few_signing_keys() -> Iterator[None]:
-    """Installations of tests sign with one of three keys in turn: making one takes as long as three tests."""
+    """Organizations of tests sign with one of three keys in turn: making one takes as long as three tests."""
     generate = rsa.generate_private_key
     key = cache(lambda _: generate(public_exponent=65537, key_size=2048))
     turns = cycle(range(3))

@@ -7,8 +7,9 @@ import hashlib
 import hmac
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import jwt
@@ -22,7 +23,7 @@ from usagebill.core.errors import NotAllowed, NotFound
 from usagebill.core.tasks import DeliverWebhook
 from usagebill.core.vat import RegistryError, Unavailable
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
-from usagebill.operations import customers, webhooks
+from usagebill.operations import customers, organizations, webhooks
 from usagebill.settings import Settings
 from usagebill.work import Work
 
@@ -99,7 +100,10 @@ def test_hmac_signature_is_that_of_the_exact_body(billing: Billing) -> None:
 def verified(billing: Billing, delivery: Received) -> dict[str, object]:
     public_key = base64.b64decode(billing.webhooks.public_key())
     signature = delivery.headers["x-svc-signature"]
-    assert jwt.get_unverified_header(signature) == {"alg": "RS256"}
+    header = jwt.get_unverified_header(signature)
+    assert set(header) == {"alg", "kid", "aud"}
+    assert (header["alg"], header["aud"]) == ("RS256", billing.organization.id)
+    # As by receivers that know nothing of `kid` and `aud`.
     claims: dict[str, object] = jwt.decode(
         signature, public_key, algorithms=["RS256"], issuer=billing.settings.public_url
     )
@@ -116,17 +120,43 @@ def test_jwt_signature_is_verified_with_the_public_key(clock: ManualClock) -> No
         assert verified(billing, delivery) == {"data": delivery.body.decode(), "iss": "https://billing.example"}
 
 
-def test_messages_are_signed_while_no_transaction_is_open_with_a_key_that_is_parsed_once(
+def test_a_message_of_one_organization_does_not_verify_at_the_receiver_of_another(tmp_path: Path) -> None:
+    url, settings = tmp_path / "billing.db", Settings(private_networks="allowed")
+    with Billing(url, settings=settings) as acme, Receiver() as to_acme, Receiver() as to_hooli:
+        created = acme.store.write(None, lambda tx: organizations.create(tx, acme.clock.now(), "Hooli"))
+        with Billing(url, organization=created.id, settings=settings) as hooli:
+            for billing, receiver in ((acme, to_acme), (hooli, to_hooli)):
+                listen(billing, receiver)
+                happen(billing)
+            acme.run_due()
+            pairs = [(acme, to_acme.received[0]), (hooli, to_hooli.received[0])]
+            for billing, delivery in pairs:
+                assert verified(billing, delivery)["data"] == delivery.body.decode()
+            for (billing, _), (_, delivery) in zip(pairs, reversed(pairs), strict=True):
+                key = base64.b64decode(billing.webhooks.public_key())
+                with pytest.raises(jwt.InvalidSignatureError):
+                    jwt.decode(delivery.headers["x-svc-signature"], key, algorithms=["RS256"])
+    headers = [jwt.get_unverified_header(delivery.headers["x-svc-signature"]) for _, delivery in pairs]
+    assert len({header["kid"] for header in headers}) == 2
+    assert [header["aud"] for header in headers] == [acme.organization.id, created.id]
+
+
+def test_messages_are_signed_and_keys_made_while_no_transaction_is_open(
     billing: Billing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    within: list[bool] = []
-    sign = webhooks.signed_headers
+    within: list[tuple[str, bool]] = []
 
-    def watched(attempt: webhooks.Attempt) -> dict[str, str]:
-        within.append(billing.store._writer.in_transaction)  # type: ignore[attr-defined]
-        return sign(attempt)
+    def watch(name: str) -> None:
+        act: Callable[..., object] = getattr(webhooks, name)
 
-    monkeypatch.setattr(webhooks, "signed_headers", watched)
+        def watched(*arguments: object) -> object:
+            within.append((name, billing.store._writer.in_transaction))  # type: ignore[attr-defined]
+            return act(*arguments)
+
+        monkeypatch.setattr(webhooks, name, watched)
+
+    watch("signed_headers")
+    watch("_new_private_key")
     webhooks._parsed.cache_clear()
     with Receiver() as receiver:
         listen(billing, receiver)
@@ -134,8 +164,11 @@ def test_messages_are_signed_while_no_transaction_is_open_with_a_key_that_is_par
             happen(billing, external_id)
         billing.run_due()
         assert len(receiver.received) == 3
-    assert within == [False] * 3
+    assert within == [("_new_private_key", False), *[("signed_headers", False)] * 3]
     assert webhooks._parsed.cache_info().misses == 1
+    with Billing() as other:
+        other.webhooks.public_key()
+    assert within[4:] == [("_new_private_key", False)]
 
 
 def test_headers_follow_the_prefix_of_ids(clock: ManualClock) -> None:

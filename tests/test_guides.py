@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from usagebill.core.webhooks import SignatureAlgorithm
 from usagebill.operations.webhooks import Attempt, signed_headers, signing_key
 
 GUIDES = ROOT / "docs" / "guides"
-BODY = '{"webhook_type": "invoice.created", "object_type": "invoice", "name": "Zoë"}'.encode()
+ISSUER = "https://billing.example"
 
 
 def test_every_charge_model_has_a_page() -> None:
@@ -52,25 +52,49 @@ def test_site_is_built_without_a_dead_link(tmp_path: Path) -> None:
     assert (tmp_path / "charge-models" / "volume.html").exists()
 
 
-def keys(billing: Billing) -> dict[SignatureAlgorithm, str]:
-    public = base64.b64decode(billing.webhooks.public_key()).decode()
-    return {SignatureAlgorithm.JWT: public, SignatureAlgorithm.HMAC: billing.organizations.get().hmac_key}
+def body(billing: Billing, name: str = "Zoë") -> bytes:
+    """The body of a message of its organization."""
+    return json.dumps({"organization_id": billing.organization.id, "name": name}, ensure_ascii=False).encode()
 
 
-def signature(billing: Billing, algorithm: SignatureAlgorithm, body: bytes = BODY) -> str:
+def known(billing: Billing, algorithm: SignatureAlgorithm, issuer: str = ISSUER) -> list[str]:
+    """What a receiver of its messages knows, as the guide's functions take it."""
+    if algorithm == SignatureAlgorithm.HMAC:
+        return [billing.organizations.get().hmac_key]
+    return [base64.b64decode(billing.webhooks.public_key()).decode(), issuer, billing.organization.id]
+
+
+def signature(billing: Billing, algorithm: SignatureAlgorithm, signed: bytes) -> str:
     """The signature header of a message with this body."""
-    private = billing.writing(lambda work: signing_key(work).private_key)
+    is_hmac = algorithm == SignatureAlgorithm.HMAC
     attempt = Attempt(
         message_id="1",
         url="https://receiver.example",
-        body=body,
+        body=signed,
         signature_algo=algorithm,
-        key=private if algorithm == SignatureAlgorithm.JWT else keys(billing)[algorithm],
-        issuer="http://localhost:8000",
+        key=billing.organizations.get().hmac_key if is_hmac else billing.writing(signing_key),
+        issuer=ISSUER,
         header_prefix="X-Svc-",
         public_only=False,
     )
     return signed_headers(attempt)["X-Svc-Signature"]
+
+
+def true_and_false(billing: Billing, other: Billing, algorithm: SignatureAlgorithm) -> Iterator[tuple[bool, list[str]]]:
+    """The arguments of the guide's functions, and whether they make a true signature."""
+    sent, knows = body(billing), known(billing, algorithm)
+    right = signature(billing, algorithm, sent)
+    yield True, [sent.decode(), right, *knows]
+    yield False, [body(billing, "Bob").decode(), right, *knows]
+    yield False, [sent.decode(), signature(billing, algorithm, b"{}"), *knows]
+    yield False, [sent.decode(), right, *known(other, algorithm)]
+    yield False, [sent.decode(), "nonsense", *knows]
+    if algorithm == SignatureAlgorithm.JWT:
+        yield False, [sent.decode(), right, *known(billing, algorithm, "https://other.example")]
+        yield False, [sent.decode(), right, *knows[:2], other.organization.id]
+        theirs = body(other)
+        yield False, [theirs.decode(), signature(other, algorithm, theirs), *knows]
+        yield False, [theirs.decode(), signature(billing, algorithm, theirs), *knows]
 
 
 def python_of_guide() -> dict[str, Any]:
@@ -82,14 +106,10 @@ def python_of_guide() -> dict[str, Any]:
 
 @pytest.mark.parametrize("algorithm", SignatureAlgorithm)
 def test_python_of_the_guide_tells_true_signatures_from_false_ones(algorithm: SignatureAlgorithm) -> None:
-    verified: Callable[[bytes, str, str], bool] = python_of_guide()[f"signed_by_{algorithm}"]
+    verified: Callable[..., bool] = python_of_guide()[f"signed_by_{algorithm}"]
     with Billing() as billing, Billing() as other:
-        key, right = keys(billing)[algorithm], signature(billing, algorithm)
-        assert verified(BODY, right, key)
-        assert not verified(BODY.replace(b"Zo", b"Bo"), right, key)
-        assert not verified(BODY, signature(billing, algorithm, b"{}"), key)
-        assert not verified(BODY, right, keys(other)[algorithm])
-        assert not verified(BODY, "nonsense", key)
+        for is_true, (sent, *rest) in true_and_false(billing, other, algorithm):
+            assert verified(sent.encode(), *rest) == is_true, (sent, rest)
 
 
 @pytest.mark.slow
@@ -98,23 +118,15 @@ def test_javascript_of_the_guide_says_the_same(algorithm: SignatureAlgorithm, tm
     (block,) = blocks((GUIDES / "webhooks.md").read_text(encoding="utf-8"), "js")
     (tmp_path / "verify.mjs").write_text(block.text, encoding="utf-8")
     with Billing() as billing, Billing() as other:
-        key, right = keys(billing)[algorithm], signature(billing, algorithm)
-        cases = [
-            (BODY, right, key),
-            (BODY.replace(b"Zo", b"Bo"), right, key),
-            (BODY, signature(billing, algorithm, b"{}"), key),
-            (BODY, right, keys(other)[algorithm]),
-            (BODY, "nonsense", key),
-        ]
-    calls = json.dumps([[body.decode(), sign, secret] for body, sign, secret in cases])
+        expected, cases = zip(*true_and_false(billing, other, algorithm), strict=True)
     name = f"signedBy{algorithm.title()}"
     (tmp_path / "run.mjs").write_text(
         f'import {{ {name} }} from "./verify.mjs";\n'
-        f"console.log(JSON.stringify({calls}.map(([body, ...rest]) => {name}(Buffer.from(body), ...rest))));\n",
+        f"console.log(JSON.stringify({json.dumps(cases)}.map(([body, ...rest]) => {name}(Buffer.from(body), ...rest))));\n",
         encoding="utf-8",
     )
     done = node([str(tmp_path / "run.mjs")], return_completed_process=True, capture_output=True, text=True)
-    assert json.loads(done.stdout) == [True, False, False, False, False], done.stderr
+    assert json.loads(done.stdout) == list(expected), done.stderr
 
 
 def test_application_of_the_guide_answers_both_itself_and_the_api(

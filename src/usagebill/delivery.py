@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -329,7 +329,8 @@ class Deliveries:
         send_before = time.monotonic() + self._host.lease.total_seconds() / 2
         for job, attempt in leased:
             try:
-                shipment = _Shipment(job, attempt, webhooks.signed_headers(attempt), send_before)
+                keyed = self._keyed(job, attempt)
+                shipment = _Shipment(job, keyed, webhooks.signed_headers(keyed), send_before)
             except Exception as problem:
                 self._postpone(job, instant, problem)
                 continue
@@ -342,6 +343,14 @@ class Deliveries:
                 self._stocked[job.lane] = endpoint
                 chosen = self._choose()
             self._send(chosen)
+
+    def _keyed(self, job: Job, attempt: webhooks.Attempt) -> webhooks.Attempt:
+        """The attempt with its key, which is made for an organization's first message."""
+        if attempt.key is not None:
+            return attempt
+        now = self._host.clock.now()
+        owner = self._host.ask(lambda tx: self._host.work_of(tx, job.organization_id, now).organization)
+        return replace(attempt, key=self._host.writing(webhooks.signing_key, owner))
 
     def _choose(self) -> list[tuple[_Endpoint, _Shipment]]:
         """The messages to send now, taking the endpoints in turn; they count as in flight."""

@@ -372,6 +372,7 @@ TABLES_OF_VERSIONS = {
     51: "aa42abe80bf3b34d",
     52: "ccde7f1fa12b485c",
     53: "48c4b59ceaae4420",
+    54: "48c4b59ceaae4420",
 }
 
 

@@ -21,8 +21,6 @@ DELIVERY_LANES = f"{DeliverWebhook.kind}/"
 HISTORY = timedelta(days=90)
 LONGEST_RESPONSE = 10_000
 _LONGEST_WAIT_SECONDS = 6 * 60 * 60
-# The organization id of records that all organizations of an installation share.
-INSTALLATION = "installation"
 SUCCESS_STATUSES = frozenset({200, 201, 202, 204})
 
 
@@ -175,7 +173,7 @@ class Resent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningKey:
-    """The RSA key pair of an installation, as PEM texts. Its `organization_id` is `INSTALLATION`."""
+    """The RSA key pair that signs an organization's messages, as PEM texts."""
 
     id: str
     organization_id: str

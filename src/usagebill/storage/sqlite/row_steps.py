@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from usagebill.storage.sqlite.filter_links import Connection, add_filter_links
 from usagebill.storage.sqlite.former_voids import mark_notes_of_voids
 from usagebill.storage.sqlite.root_keys import make_root_keys
+from usagebill.storage.sqlite.signing_keys import drop_shared_key
 
 ROW_STEPS: Mapping[int, Callable[[Connection], None]] = {
     47: add_filter_links,
     51: mark_notes_of_voids,
     53: make_root_keys,
+    54: drop_shared_key,
 }

@@ -34,7 +34,7 @@ from usagebill.storage.tables import TABLES, Table, table_of
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 53
+VERSION = 54
 # Before this version decimals were stored in another form.
 _OLDEST_READ = 2
 
