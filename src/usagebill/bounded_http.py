@@ -1,44 +1,46 @@
 """Bounded HTTP: the client of all outgoing requests, which limits the time and the length of their answers.
 
-It follows no redirects and keeps no cookies. It makes many HTTP/1.1 requests at once on one thread, and checks the
-address that it really connects to, not the name.
+It follows no redirects and keeps no cookies, and it checks the address that it really connects to, not the name.
+`http.client` reads the answers, from sockets that know how long and how much they may be read.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
+import io
 import os
 import re
 import socket
 import ssl
 import threading
-from collections import defaultdict
-from collections.abc import Coroutine, Mapping
+import time
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
-from urllib.parse import SplitResult, quote, unquote, urlsplit
+from functools import cached_property
+from http.client import HTTPException, HTTPResponse
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
+from weakref import WeakSet
 
 import certifi
-import httptools
 
 from usagebill.core.addresses import is_public, names_private
 
+S = TypeVar("S", bound=socket.socket)
 _PORTS = {"http": 80, "https": 443}
 _LARGEST_HEAD = 64 * 1024
+# The bytes of a body that are read at a time.
+_PART = 64 * 1024
 # The seconds that an idle connection is kept for another request: less than servers usually keep it.
 _IDLE_SECONDS = 4.0
-# While none of these changes, the proxies of the previous request are used again.
-_PROXY_VARIABLES = tuple(
-    name for scheme in ("http", "https", "all", "no") for name in (f"{scheme}_proxy", f"{scheme.upper()}_PROXY")
-)
 _SAFE = "/?%:@!$&'()*+,;=~-._[]"
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 _HEADER = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+# Scheme, host, port, and whether the address has to be public.
+_Key: TypeAlias = tuple[str, str, int, bool]
 
 
 class PrivateAddress(OSError):
@@ -46,7 +48,7 @@ class PrivateAddress(OSError):
 
 
 class _Unanswered(ConnectionError):
-    """The connection was closed before any part of an answer arrived."""
+    """The connection was closed before the head of an answer was complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,9 @@ class _Target:
         if not _HOST.fullmatch(host):
             raise ValueError(f"not a host name: {host}")
         path = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
-        return cls(parts.scheme, host, parts.port or _PORTS[parts.scheme], path, _basic(parts))
+        words = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}".encode()
+        basic = None if parts.username is None else f"Basic {base64.b64encode(words).decode()}"
+        return cls(parts.scheme, host, parts.port or _PORTS[parts.scheme], path, basic)
 
     @property
     def authority(self) -> str:
@@ -90,27 +94,14 @@ class _Target:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
-
-def _basic(parts: SplitResult) -> str | None:
-    if parts.username is None:
-        return None
-    words = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return f"Basic {base64.b64encode(words.encode()).decode()}"
-
-
-def _proxy_for(target: _Target) -> _Target | None:
-    """The proxy that the environment names (`HTTPS_PROXY`, `NO_PROXY` and the like)."""
-    known = _proxies(tuple(map(os.environ.get, _PROXY_VARIABLES)))
-    url = known.get(target.scheme) or known.get("all")
-    if not url or proxy_bypass(target.host):
-        return None
-    return _Target.at(url if "://" in url else f"http://{url}")
-
-
-@lru_cache(maxsize=1)
-def _proxies(variables: tuple[str | None, ...]) -> dict[str, str]:
-    # This reads the whole environment, which takes a fifth of the time of posting a message.
-    return getproxies()
+    @property
+    def proxy(self) -> _Target | None:
+        """The proxy that the environment names (`HTTPS_PROXY`, `NO_PROXY` and the like)."""
+        known = getproxies()
+        url = known.get(self.scheme) or known.get("all")
+        if not url or proxy_bypass(self.host):
+            return None
+        return _Target.at(url if "://" in url else f"http://{url}")
 
 
 def _check_literal(host: str) -> None:
@@ -122,321 +113,271 @@ def _check_literal(host: str) -> None:
         raise PrivateAddress(f"{host} is not on the public internet")
 
 
-class _Connection(asyncio.Protocol):
-    """A connection that serves one request after another."""
+def _left(deadline: float) -> float:
+    """The seconds until a deadline. Raises TimeoutError if it has passed."""
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError("no answer in time")
+    return seconds
 
-    def __init__(self, largest: int) -> None:
-        self._largest = largest
-        self._transport: asyncio.Transport
-        self._parser: httptools.HttpResponseParser
-        self._answered: asyncio.Future[Answer] | None = None
-        self._status: int | None = None
-        self._body = bytearray()
-        self._headers: dict[str, str] = {}
-        # Bytes that are not part of a body: the head, and since the body's latest part its framing and trailers.
-        self._head_bytes = 0
-        self._is_bounded = False
-        self._closes: asyncio.TimerHandle | None = None
-        self.is_open = True
 
-    async def exchange(self, request: bytes, deadline: float) -> Answer:
-        """The answer to a request. A partial answer at the deadline counts if it has a status."""
-        loop = asyncio.get_running_loop()
-        self._parser = httptools.HttpResponseParser(self)
-        self._status, self._body, self._head_bytes, self._is_bounded = None, bytearray(), 0, False
-        self._headers = {}
-        answered: asyncio.Future[Answer] = loop.create_future()
-        self._answered = answered
-        self._transport.write(request)
-        timer = loop.call_at(deadline, self._give_up)
-        try:
-            return await answered
-        finally:
-            timer.cancel()
-            if not answered.done() or answered.cancelled():
-                self.close()
+class _Incoming(io.RawIOBase):
+    """The bytes that arrive on a socket: until `deadline` (None: only those that are there), and at most `room`."""
 
-    def rest(self) -> None:
-        """Keep the connection open briefly for another request."""
-        self._closes = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self.close)
+    def __init__(self, opened: socket.socket) -> None:
+        self._socket = opened
+        self.deadline: float | None = None
+        self.room = 0
+        self.is_ended = False
 
-    def resume(self) -> None:
-        if self._closes is not None:
-            self._closes.cancel()
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if self.room <= 0:
+            raise ValueError("the answer is too long")
+        self._socket.settimeout(0 if self.deadline is None else _left(self.deadline))
+        count = self._socket.recv_into(buffer)
+        self.room -= count
+        self.is_ended = count == 0
+        return count
+
+
+class _Reader(io.BufferedReader):
+    """Stays open: each `HTTPResponse` closes the file that it has read."""
 
     def close(self) -> None:
-        self.is_open = False
-        self._transport.abort()
+        pass
 
-    def _give_up(self) -> None:
-        self._end(is_whole=False, problem=TimeoutError("no answer in time"))
 
-    def _end(self, *, is_whole: bool, problem: Exception) -> None:
-        """End the answer with the part that has arrived, or with `problem` if nothing has."""
-        answered, self._answered = self._answered, None
-        if answered is None or answered.done():
-            return
-        if not is_whole:
-            self.close()
-        if self._status is None:
-            answered.set_exception(problem)
-        else:
-            answered.set_result(Answer(self._status, bytes(self._body), is_whole, self._headers))
+class _Connection:
+    """A connection that serves one request after another, all with the same key."""
 
-    # Called by asyncio
+    def __init__(self, opened: socket.socket, key: _Key) -> None:
+        self.socket = opened
+        self.key = key
+        self.is_reusable = False
+        self.rests_since = 0.0
+        self._incoming = _Incoming(opened)
+        self._reader = _Reader(self._incoming)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+    def makefile(self, mode: str) -> _Reader:
+        """What `HTTPResponse` reads."""
+        return self._reader
 
-    def data_received(self, data: bytes) -> None:
-        if self._answered is None:
-            # An unsolicited answer.
-            self.close()
-            return
-        self._head_bytes += len(data)
+    def is_quiet(self) -> bool:
+        """Whether it is open, and nothing has arrived that was not asked for."""
+        self._incoming.deadline, self._incoming.room = None, 1
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._end(is_whole=False, problem=ValueError("the answer is not HTTP"))
-        except httptools.HttpParserError as problem:
-            self._end(is_whole=False, problem=ValueError(f"the answer is not HTTP: {problem}"))
-        if self._head_bytes > _LARGEST_HEAD:
-            self._end(is_whole=False, problem=ValueError("the answer's headers are too long"))
-        if len(self._body) > self._largest:
-            self._end(is_whole=False, problem=ValueError("the answer is too long"))
+            self._reader.peek(1)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return True
+        except OSError:
+            pass
+        return False
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.is_open = False
-        closed = _Unanswered(f"the connection was closed without an answer{f': {exc}' if exc else ''}")
-        # Without a length, the body ends with the connection.
-        self._end(is_whole=self._status is not None and not self._is_bounded, problem=closed)
+    def exchange(self, method: str, request: bytes, largest: int, deadline: float) -> Answer:
+        """The answer to a request. A partial answer counts if its head is complete."""
+        self.is_reusable = False
+        response = self.ask(method, request, deadline)
+        self._incoming.room = _LARGEST_HEAD + 2 * largest
+        body, is_whole = bytearray(), False
+        with suppress(OSError, ValueError, HTTPException):
+            while len(body) <= largest:
+                part = response.read1(_PART)
+                body += part
+                if not part:
+                    is_whole = not response.length and not (response.chunked and self._incoming.is_ended)
+                    break
+        self.is_reusable = is_whole and not response.will_close and response.status >= 200
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status, bytes(body), is_whole, headers)
 
-    # Called by httptools
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._status is not None:
-            # A trailer, which nobody reads.
-            return
-        lower = name.lower()
-        if lower in (b"content-length", b"transfer-encoding"):
-            self._is_bounded = True
-        self._headers[lower.decode("latin-1")] = value.decode("latin-1")
-
-    def on_headers_complete(self) -> None:
-        status = self._parser.get_status_code()
-        # 1xx only announces the real answer.
-        self._status = status if status >= 200 or status == 101 else None
-
-    def on_body(self, body: bytes) -> None:
-        self._body += body
-        self._head_bytes = 0
-
-    def on_message_complete(self) -> None:
-        if self._status is None:
-            return
-        if not self._parser.should_keep_alive():
-            self.is_open = False
-        self._end(is_whole=True, problem=ValueError("the answer is not HTTP"))
+    def ask(self, method: str, request: bytes, deadline: float) -> HTTPResponse:
+        """Send a request and read the head of its answer."""
+        # A server that closes the connection early may have answered before.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            rest = memoryview(request)
+            while rest:
+                self.socket.settimeout(_left(deadline))
+                rest = rest[self.socket.send(rest) :]
+        self._incoming.deadline, self._incoming.room = deadline, _LARGEST_HEAD
+        status = 100
+        try:
+            # 1xx only announces the real answer.
+            while status < 200 and status != 101:
+                response = HTTPResponse(self, method=method)  # type: ignore[arg-type]
+                response.begin()
+                status = response.status
+        except (ConnectionResetError, HTTPException) as problem:
+            if not self._incoming.is_ended and not isinstance(problem, ConnectionResetError):
+                raise ValueError(f"the answer is not HTTP, or its head is too long: {problem}") from None
+            raise _Unanswered(f"the connection was closed without an answer: {problem}") from None
+        if self._incoming.is_ended:
+            raise _Unanswered("the connection was closed without an answer")
+        return response
 
 
-class Poster:
-    """Sends requests to addresses, at most `at_once` at a time, on a thread of its own.
+class Asking:
+    """A client that makes each request in the thread of its caller, and keeps connections for the next ones.
 
     `timeout` is in seconds for a whole request: the address look-up, connecting, writing, and reading the answer, of
-    which at most `largest` bytes are read. With `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY` in the environment (unless
-    `NO_PROXY` excludes the host) a proxy makes the connections.
+    which little more than `largest` bytes are read. With `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY` in the environment
+    (unless `NO_PROXY` excludes the host) a proxy makes the connections. Names are looked up `at_once` at a time.
     """
 
     def __init__(self, timeout: float, largest: int, *, at_once: int = 8) -> None:
         self._timeout = timeout
         self._largest = largest
-        self._at_once = at_once
+        # Looking up a name knows no deadline: whoever waits for it does.
+        self._names = ThreadPoolExecutor(at_once, "usagebill-names")
         self._guard = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._unsent: list[tuple[Coroutine[Any, Any, Answer], Future[Answer]]] = []
-        self._tasks: set[asyncio.Future[None]] = set()
-        self._ssl: ssl.SSLContext | None = None
-        self._idle: dict[tuple[str, str, int, bool], list[_Connection]] = defaultdict(list)
-
-    def post(self, url: str, headers: Mapping[str, str], content: bytes, *, public_only: bool = False) -> Answer:
-        """Send a request and wait for the answer. Raises as `send` does."""
-        return self.send(url, headers, content, public_only=public_only).result()
-
-    def send(
-        self, url: str, headers: Mapping[str, str], content: bytes, *, method: str = "POST", public_only: bool = False
-    ) -> Future[Answer]:
-        """A future of the answer to a request.
-
-        It fails with `PrivateAddress` if `public_only` is set and the address is not public (behind a proxy, only if
-        the URL itself spells such an address), with `TimeoutError` and other `OSError` if there is no answer, and with
-        `ValueError` for an address or header that cannot be sent and for an answer that is not HTTP.
-        """
-        return self._run(self._exchange(method, url, headers, content, public_only))
-
-    def _run(self, act: Coroutine[Any, Any, Answer]) -> Future[Answer]:
-        answer: Future[Answer] = Future()
-        with self._guard:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                # Names are looked up in threads, one for each request in flight, so that none waits for another's
-                # look-up.
-                self._loop.set_default_executor(ThreadPoolExecutor(self._at_once, "usagebill-names"))
-                self._thread = threading.Thread(target=self._loop.run_forever, name="usagebill-posting", daemon=True)
-                self._thread.start()
-            self._unsent.append((act, answer))
-            if len(self._unsent) == 1:
-                # Waking the loop is a system call: once for all requests sent together.
-                self._loop.call_soon_threadsafe(self._begin)
-        return answer
-
-    def _begin(self) -> None:
-        with self._guard:
-            unsent, self._unsent = self._unsent, []
-        for act, answer in unsent:
-            task = asyncio.ensure_future(_fulfil(act, answer))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        self._opened: WeakSet[socket.socket] = WeakSet()
+        self._idle: list[_Connection] = []
+        self.is_closed = False
 
     def close(self) -> None:
         """Abort the requests in flight."""
         with self._guard:
-            loop, thread = self._loop, self._thread
-            self._loop = None
-        if loop is None or thread is None:
-            return
+            self.is_closed = True
+            opened, idle, self._idle = list(self._opened), self._idle, []
+        for known in opened:
+            with suppress(OSError):
+                known.shutdown(socket.SHUT_RDWR)
+        for connection in idle:
+            connection.socket.close()
+        self._names.shutdown(wait=False, cancel_futures=True)
 
-        async def cancel_all() -> None:
-            self._begin()
-            # Lets requests that have just begun reach a point where they can be cancelled.
-            await asyncio.sleep(0)
-            others = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
-            for connections in self._idle.values():
-                for connection in connections:
-                    connection.resume()
-                    connection.close()
-            # Lets the transports close.
-            await asyncio.sleep(0)
+    def post(self, url: str, headers: Mapping[str, str], content: bytes) -> tuple[int, bytes]:
+        """The status and the body of the answer. Raises as `request` does."""
+        answer = self.request("POST", url, headers, content)
+        return answer.status, answer.body
 
-        asyncio.run_coroutine_threadsafe(cancel_all(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+    def request(self, method: str, url: str, headers: Mapping[str, str], content: bytes = b"") -> Answer:
+        """The whole answer. Raises as `answer` does, `ValueError` if too long, `TimeoutError` if cut off."""
+        answer = self.answer(method, url, headers, content)
+        if len(answer.body) > self._largest:
+            raise ValueError("the answer is too long")
+        if not answer.is_whole:
+            raise TimeoutError(f"the answer ended early, or was not complete within {self._timeout:g} seconds")
+        return answer
 
-    async def _exchange(
-        self, method: str, url: str, headers: Mapping[str, str], content: bytes, public_only: bool
+    def answer(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes, *, public_only: bool = False
     ) -> Answer:
-        deadline = asyncio.get_running_loop().time() + self._timeout
+        """The answer, as far as it has arrived.
+
+        Raises `PrivateAddress` if `public_only` is set and the address is not public (behind a proxy, only if the URL
+        itself spells such an address), `TimeoutError` and other `OSError` if there is no answer, and `ValueError` for
+        an address or header that cannot be sent and for an answer that is not HTTP.
+        """
+        deadline = time.monotonic() + self._timeout
         target = _Target.at(url)
-        proxy = _proxy_for(target)
+        proxy = target.proxy
         request = _request(method, target, proxy, headers, content)
         key = (target.scheme, target.host, target.port, public_only)
         while True:
             connection = self._rested(key)
             is_used = connection is not None
-            if connection is None:
-                try:
-                    async with asyncio.timeout_at(deadline):
-                        connection = await self._connect(target, proxy, public_only, deadline)
-                except TimeoutError:
-                    raise TimeoutError(f"no connection to {target.host} within {self._timeout:g} seconds") from None
             try:
-                answer = await connection.exchange(request, deadline)
+                if connection is None:
+                    connection = self._connected(target, proxy, key, deadline)
+                return connection.exchange(method, request, self._largest, deadline)
             except _Unanswered:
-                if is_used:
-                    # The server closed the idle connection: that says nothing about this request.
-                    continue
-                raise
+                # A server that has closed an idle connection says nothing about this request.
+                if not is_used:
+                    raise
             except TimeoutError:
-                raise TimeoutError(f"no answer from {target.host} within {self._timeout:g} seconds") from None
-            if connection.is_open:
-                connection.rest()
-                self._idle[key].append(connection)
-            else:
-                connection.close()
-            return answer
+                missing = "connection to" if connection is None else "answer from"
+                raise TimeoutError(f"no {missing} {target.host} within {self._timeout:g} seconds") from None
+            finally:
+                if connection is not None:
+                    self._rest(connection)
 
-    def _rested(self, key: tuple[str, str, int, bool]) -> _Connection | None:
-        connections = self._idle.pop(key, [])
-        while connections:
-            connection = connections.pop()
-            if connection.is_open:
-                connection.resume()
-                if connections:
-                    self._idle[key] = connections
+    def _rested(self, key: _Key) -> _Connection | None:
+        """An idle connection, if there is one for such requests."""
+        while True:
+            with self._guard:
+                connection = next((idle for idle in reversed(self._idle) if idle.key == key), None)
+                if connection is None:
+                    return None
+                self._idle.remove(connection)
+            if connection.is_quiet():
                 return connection
-        return None
+            connection.socket.close()
 
-    async def _connect(self, target: _Target, proxy: _Target | None, public_only: bool, deadline: float) -> _Connection:
-        loop = asyncio.get_running_loop()
+    def _rest(self, connection: _Connection) -> None:
+        """Keep a connection for another request if it can serve one, and close those that nobody has wanted."""
+        now = connection.rests_since = time.monotonic()
+        with self._guard:
+            known = [*self._idle, connection]
+            self._idle = [idle for idle in known if idle.is_reusable and idle.rests_since > now - _IDLE_SECONDS]
+            closed = known if self.is_closed else [idle for idle in known if idle not in self._idle]
+        for unwanted in closed:
+            unwanted.socket.close()
+
+    def _connected(self, target: _Target, proxy: _Target | None, key: _Key, deadline: float) -> _Connection:
+        """A connection to the target."""
+        public_only = key[-1]
         if proxy is None:
-            opened = await self._open(target.host, target.port, public_only, deadline)
+            opened = self._open(target.host, target.port, public_only, deadline)
         else:
             # The proxy decides what it connects to; only addresses spelled out in the URL are checked here.
             if public_only:
                 _check_literal(target.host)
-            opened = await self._open(proxy.host, proxy.port, False, deadline)
+            opened = self._open(proxy.host, proxy.port, False, deadline)
+        if target.scheme == "http":
+            return _Connection(opened, key)
         try:
-            if proxy is not None and target.scheme == "https":
-                await _tunnel(opened, target, proxy)
-            secure = self._context() if target.scheme == "https" else None
-            _, connection = await loop.create_connection(
-                lambda: _Connection(self._largest),
-                sock=opened,
-                ssl=secure,
-                server_hostname=target.host if secure else None,
-            )
+            if proxy is not None:
+                tunnel = _Connection(opened, key).ask("CONNECT", _tunnel(target, proxy), deadline)
+                if tunnel.status != 200:
+                    raise ConnectionError(f"the proxy refused to connect: {tunnel.status} {tunnel.reason}")
+            opened.settimeout(_left(deadline))
+            opened = self._tls.wrap_socket(opened, server_hostname=target.host, do_handshake_on_connect=False)
+            self._noted(opened).do_handshake()
+            return _Connection(opened, key)
         except BaseException:
             opened.close()
             raise
-        return connection
 
-    async def _open(self, host: str, port: int, public_only: bool, deadline: float) -> socket.socket:
+    def _open(self, host: str, port: int, public_only: bool, deadline: float) -> socket.socket:
         """A socket connected to one of the host's addresses."""
-        loop = asyncio.get_running_loop()
-        known = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        looked_up = self._names.submit(socket.getaddrinfo, host, port, 0, socket.SOCK_STREAM)
+        known = looked_up.result(_left(deadline))
         allowed = [entry for entry in known if not public_only or is_public(str(entry[4][0]))]
         if not allowed:
             addresses = ", ".join(sorted({str(entry[4][0]) for entry in known}))
             raise PrivateAddress(f"{host} ({addresses}) is not on the public internet")
         problem: OSError = OSError(f"{host} has no address")
         for place, (family, kind, number, _, address) in enumerate(allowed):
-            opened = socket.socket(family, kind, number)
-            opened.setblocking(False)
+            opened = self._noted(socket.socket(family, kind, number))
             try:
                 opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 # Each address gets a share of the time, so that a silent one does not use it all up.
-                async with asyncio.timeout((deadline - loop.time()) / (len(allowed) - place)):
-                    await loop.sock_connect(opened, address)
+                opened.settimeout(_left(deadline) / (len(allowed) - place))
+                opened.connect(address)
                 return opened
             except OSError as failure:
                 opened.close()
                 problem = failure
-            except BaseException:
-                opened.close()
-                raise
         raise problem
 
-    def _context(self) -> ssl.SSLContext:
-        if self._ssl is None:
-            chosen = any(os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
-            self._ssl = ssl.create_default_context(cafile=None if chosen else certifi.where())
-            self._ssl.set_alpn_protocols(["http/1.1"])
-        return self._ssl
+    def _noted(self, opened: S) -> S:
+        """The socket, which `close` will shut down."""
+        with self._guard:
+            self._opened.add(opened)
+            if not self.is_closed:
+                return opened
+        opened.close()
+        raise ConnectionAbortedError("the client was closed")
 
-
-async def _fulfil(act: Coroutine[Any, Any, Answer], answer: Future[Answer]) -> None:
-    try:
-        answer.set_result(await act)
-    except asyncio.CancelledError:
-        answer.cancel()
-        raise
-    except Exception as problem:
-        answer.set_exception(problem)
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        chosen = any(os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
+        context = ssl.create_default_context(cafile=None if chosen else certifi.where())
+        context.set_alpn_protocols(["http/1.1"])
+        return context
 
 
 def _request(method: str, target: _Target, proxy: _Target | None, headers: Mapping[str, str], content: bytes) -> bytes:
@@ -462,46 +403,48 @@ def _request(method: str, target: _Target, proxy: _Target | None, headers: Mappi
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + content
 
 
-async def _tunnel(opened: socket.socket, target: _Target, proxy: _Target) -> None:
-    """Have the proxy connect to the target. Raises ConnectionError if it does not."""
-    loop = asyncio.get_running_loop()
+def _tunnel(target: _Target, proxy: _Target) -> bytes:
+    """What has a proxy connect to the target."""
     host = f"[{target.host}]" if ":" in target.host else target.host
     lines = [f"CONNECT {host}:{target.port} HTTP/1.1", f"Host: {host}:{target.port}"]
     if proxy.authorization is not None:
         lines.append(f"Proxy-Authorization: {proxy.authorization}")
-    await loop.sock_sendall(opened, "\r\n".join([*lines, "", ""]).encode())
-    head = b""
-    while b"\r\n\r\n" not in head:
-        part = await loop.sock_recv(opened, 4096)
-        if not part or len(head) > _LARGEST_HEAD:
-            raise ConnectionError("the proxy's answer is not valid HTTP")
-        head += part
-    status = head.split(None, 2)[1:2]
-    if status != [b"200"]:
-        raise ConnectionError(f"the proxy refused to connect: {head.splitlines()[0].decode(errors='replace')}")
+    return "\r\n".join([*lines, "", ""]).encode()
 
 
-class Asking:
-    """A client for single requests: at most `timeout` seconds in total, and `largest` bytes of answer."""
+class Poster:
+    """Sends requests, each in a thread, at most `at_once` at a time: further ones wait for their turn.
 
-    def __init__(self, timeout: float, largest: int) -> None:
-        self._timeout = timeout
-        self._largest = largest
-        self._poster = Poster(timeout, largest)
+    `timeout` and `largest` are those of `Asking`; the time of a request begins with its turn.
+    """
+
+    def __init__(self, timeout: float, largest: int, *, at_once: int = 8) -> None:
+        self._asking = Asking(timeout, largest, at_once=at_once)
+        self._threads = ThreadPoolExecutor(at_once, "usagebill-posting")
+
+    def send(
+        self, url: str, headers: Mapping[str, str], content: bytes, *, public_only: bool = False
+    ) -> Future[Answer]:
+        """A future of the answer to a POST, which fails as `Asking.answer` does and is cancelled by `close`."""
+        answer: Future[Answer] = Future()
+
+        def act() -> None:
+            try:
+                answer.set_result(self._asking.answer("POST", url, headers, content, public_only=public_only))
+            except Exception as problem:
+                if self._asking.is_closed:
+                    answer.cancel()
+                else:
+                    answer.set_exception(problem)
+
+        try:
+            self._threads.submit(act)
+        except RuntimeError:
+            # `close` has been called.
+            answer.cancel()
+        return answer
 
     def close(self) -> None:
-        self._poster.close()
-
-    def post(self, url: str, headers: Mapping[str, str], content: bytes) -> tuple[int, bytes]:
-        """The status and the body of the answer. Raises as `request` does."""
-        answer = self.request("POST", url, headers, content)
-        return answer.status, answer.body
-
-    def request(self, method: str, url: str, headers: Mapping[str, str], content: bytes = b"") -> Answer:
-        """The whole answer. Raises what `Poster.send` does, `ValueError` if too long, `TimeoutError` if cut off."""
-        answer = self._poster.send(url, headers, content, method=method).result()
-        if len(answer.body) > self._largest:
-            raise ValueError("the answer is too long")
-        if not answer.is_whole:
-            raise TimeoutError(f"the answer ended early, or was not complete within {self._timeout:g} seconds")
-        return answer
+        """Abort the requests in flight."""
+        self._asking.close()
+        self._threads.shutdown()
