@@ -146,6 +146,22 @@ def test_a_thread_that_begins_to_send_while_another_process_writes_a_lot_goes_on
     assert waits == ["first", "second"]
 
 
+def test_endpoints_without_messages_are_forgotten(billing: Billing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "_MOST_KNOWN", 1)
+    deliveries = billing.deliveries()
+    for number in range(3):
+        with Crowd(0) as receiver:
+            endpoint = listen(billing, receiver.url)
+            billing.customers.upsert(external_id=f"only {number}")
+            while deliveries.step() or deliveries.is_busy:
+                deliveries.wait(None)
+            assert statuses(billing, endpoint) == ["succeeded"]
+            billing.webhook_endpoints.delete(endpoint.id)
+    # The next look finds that the others have none.
+    assert len(deliveries._endpoints) <= 2
+    deliveries.close()
+
+
 @pytest.mark.slow
 def test_an_endpoint_that_is_slow_but_answers_gets_more_at_a_time_within_bounds(billing: Billing) -> None:
     with Crowd(0.05) as slow:

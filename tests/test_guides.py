@@ -120,9 +120,10 @@ def test_javascript_of_the_guide_says_the_same(algorithm: SignatureAlgorithm, tm
     with Billing() as billing, Billing() as other:
         expected, cases = zip(*true_and_false(billing, other, algorithm), strict=True)
     name = f"signedBy{algorithm.title()}"
+    calls = json.dumps(cases)
     (tmp_path / "run.mjs").write_text(
         f'import {{ {name} }} from "./verify.mjs";\n'
-        f"console.log(JSON.stringify({json.dumps(cases)}.map(([body, ...rest]) => {name}(Buffer.from(body), ...rest))));\n",
+        f"console.log(JSON.stringify({calls}.map(([body, ...rest]) => {name}(Buffer.from(body), ...rest))));\n",
         encoding="utf-8",
     )
     done = node([str(tmp_path / "run.mjs")], return_completed_process=True, capture_output=True, text=True)

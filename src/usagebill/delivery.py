@@ -25,6 +25,7 @@ from usagebill.job_host import JobHost
 from usagebill.operations import webhooks
 from usagebill.storage.jobs import task_of
 from usagebill.storage.ports import Transaction
+from usagebill.throttle import Throttle
 
 _Leased = tuple[Job, webhooks.Attempt]
 _log = structlog.get_logger("usagebill.webhooks")
@@ -42,6 +43,8 @@ _PACE_SECONDS = 0.002
 # together.
 _READY_EACH = 4
 _READY_AT_MOST = 512
+# Endpoints of which it is known how they answer. Beyond that, those without messages are forgotten.
+_MOST_KNOWN = 1_000
 # The seconds that results wait for others, to be stored in one commit.
 _GATHER_SECONDS = 0.02
 # Deliveries can wait, API requests cannot: if these take `_BUSY` of the time, or if other processes hold the lock
@@ -138,7 +141,7 @@ class Deliveries:
         self._spent: float | None = None
         self._stocked: dict[str, _Endpoint] = {}
         self._backlog: frozenset[str] = frozenset()
-        self._warned: dict[str, datetime] = {}
+        self._warned = Throttle(_BETWEEN_WARNINGS)
         self.failures: list[tuple[Job, Exception]] = []
         self.tried = 0
 
@@ -197,12 +200,8 @@ class Deliveries:
         """Log each message that was given up, and a failing endpoint once an hour: more failures follow while it is
         down.
         """
-        if message.status != MessageStatus.FAILED:
-            warned = self._warned.get(message.webhook_endpoint_id)
-            if warned is not None and instant - warned < _BETWEEN_WARNINGS:
-                return
-            self._warned[message.webhook_endpoint_id] = instant
-        _log_failure(message)
+        if message.status == MessageStatus.FAILED or self._warned.passes(message.webhook_endpoint_id, instant):
+            _log_failure(message)
 
     def close(self) -> None:
         """Wait for the requests in flight, store their results, and give back the other messages."""
@@ -227,6 +226,13 @@ class Deliveries:
         rooms = self._rooms(lanes)
         self._next = min((due for lane, due in lanes.items() if rooms.get(lane)), default=None)
         self._backlog = frozenset(lane for lane, due in lanes.items() if due <= instant)
+        if len(self._endpoints) > _MOST_KNOWN:
+            with self._guard:
+                self._endpoints = {
+                    lane: endpoint
+                    for lane, endpoint in self._endpoints.items()
+                    if lane in lanes or endpoint.under_way or endpoint.ready
+                }
 
     def _rooms(self, lanes: Iterable[str]) -> dict[str, int]:
         """The number of messages to lease for each of these endpoints."""

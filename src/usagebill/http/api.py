@@ -6,7 +6,7 @@ import hmac
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -46,6 +46,7 @@ from usagebill.operations import api_keys, security_logs
 from usagebill.queries.near_records import is_named, near_record
 from usagebill.refusals import word
 from usagebill.storage.ports import Transaction
+from usagebill.throttle import Throttle
 from usagebill.work import Reader, Work
 
 BASE = "/api/v1"
@@ -235,8 +236,8 @@ class Api:
         self._prefix = billing.settings.id_prefix
         per_minute = billing.settings.requests_per_minute
         self._being_noted: set[str] = set()
-        # When a refusal of a key for a reason was last logged.
-        self._misuses: dict[tuple[str, str], datetime] = {}
+        # Refusals of a key for a reason.
+        self._misuses = Throttle(_MISUSE_TOLD_EVERY)
         # By the hash of their key.
         self._callers: dict[str, _Caller] = {}
         self._rate_limit = None if per_minute is None else RateLimit(per_minute)
@@ -300,12 +301,8 @@ class Api:
         if misuse is not None and answer.status in (401, 403):
             if self.billing.settings.security_log_days == 0:
                 return None
-            now, name = self.billing.clock.now(), (misuse.key.id, misuse.reason)
-            logged_at = self._misuses.get(name)
-            if logged_at is not None and now - logged_at < _MISUSE_TOLD_EVERY:
-                return None
-            self._misuses[name] = now
-            return misuse
+            passes = self._misuses.passes((misuse.key.id, misuse.reason), self.billing.clock.now())
+            return misuse if passes else None
         if exchange.log is None or answer.status not in _LOGGED_REFUSALS:
             return None
         return exchange.log(answer.status, parse_json(answer.body))

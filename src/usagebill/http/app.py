@@ -6,7 +6,7 @@ import pkgutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib import import_module, resources
 from typing import cast
 from urllib.parse import quote
@@ -122,7 +122,7 @@ def create_app(
         text = await to_thread.run_sync(metrics.text, limiter=checks)
         return Response(text, headers={"content-type": CONTENT_TYPE})
 
-    @cache
+    @lru_cache(maxsize=4)
     def described(server: str) -> bytes:
         return encode_json(document(endpoints(), prefix=billing.settings.id_prefix, server=server))
 

@@ -22,6 +22,7 @@ from usagebill.core.unbilled import Reason
 from usagebill.operations.standing import Standing, standing
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+_METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _READ_AGAIN_AFTER_SECONDS: Final = 5.0
 
@@ -54,7 +55,8 @@ class Metrics:
         return scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self._key)
 
     def observe(self, method: str, path: str, status: int, seconds: float) -> None:
-        """Count a request. `path` is the operation's, with its parameters in braces."""
+        """Count a request. `path` is the operation's, with its parameters in braces; unusual methods are `other`."""
+        method = method if method in _METHODS else "other"
         known = self._counters.get((method, path, status))
         if known is None:
             known = self._requests.labels(method, path, str(status)), self._seconds.labels(method, path)

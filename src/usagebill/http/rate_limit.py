@@ -43,8 +43,16 @@ class RateLimit:
     def count(self, key_id: str, now: datetime) -> Standing:
         """Count a request of this key at `now`."""
         with self._lock:
+            # The windows are in the order they were opened.
+            while self._windows and not _is_open(next(iter(self._windows.values()))[0], now):
+                del self._windows[next(iter(self._windows))]
             opened, made = self._windows.get(key_id, (now, 0))
-            if not opened <= now < opened + _WINDOW:
+            if not _is_open(opened, now):
+                del self._windows[key_id]
                 opened, made = now, 0
             self._windows[key_id] = (opened, made + 1)
         return Standing(limit=self._per_minute, remaining=self._per_minute - made - 1, resets_in=opened + _WINDOW - now)
+
+
+def _is_open(opened: datetime, now: datetime) -> bool:
+    return opened <= now < opened + _WINDOW

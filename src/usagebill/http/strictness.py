@@ -10,6 +10,7 @@ import structlog
 from usagebill.core.errors import Invalid
 from usagebill.http.endpoints import Endpoint
 from usagebill.sent_fields import UNKNOWN, Slip, field_names, slips
+from usagebill.throttle import Throttle
 
 _LOG_EVERY = timedelta(hours=1)
 _MOST_LOGGED = 20
@@ -24,7 +25,7 @@ class Strictness:
 
     def __init__(self, *, always: bool) -> None:
         self._always = always
-        self._logged: dict[tuple[str, str, tuple[str, ...]], datetime] = {}
+        self._logged = Throttle(_LOG_EVERY)
 
     def check(
         self,
@@ -48,11 +49,8 @@ class Strictness:
             meant = {path: f"is not a field; did you mean {name}?" for path, name in near.items() if name is not None}
             raise Invalid({slip.path: [slip.code] for slip in slips}, reasons=meant)
         name = (key_id, endpoint.path, tuple(sorted(slip.path for slip in slips)[:_MOST_LOGGED]))
-        logged_at = self._logged.get(name)
-        if logged_at is not None and now - logged_at < _LOG_EVERY:
+        if not self._logged.passes(name, now):
             return
-        self._logged = {known: at for known, at in self._logged.items() if now - at < _LOG_EVERY}
-        self._logged[name] = now
         _log.warning(
             "ignored_fields",
             method=endpoint.method,

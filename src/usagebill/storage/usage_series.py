@@ -211,6 +211,7 @@ class Bounds:
 
 
 _LAST: Final = 2**62
+_MOST_MISSING: Final = 100_000
 _FIRST_STRETCH: Final = 60_000_000
 
 
@@ -229,7 +230,11 @@ def _or(instant: datetime | None, otherwise: int) -> int:
 
 
 class MissingSeries:
-    """The series that queries lacked, or found too coarse, since this process started or last created series."""
+    """The series that queries lacked, or found too coarse, since this process started or last created series.
+
+    If there are very many, which only a process that creates none can note, further ones are not: their next query
+    notes them again.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -251,7 +256,8 @@ class MissingSeries:
         width would have answered it faster than the present one.
         """
         with self._lock:
-            self._missing[(organization_id, external_subscription_id, code), shape] = narrower
+            if len(self._missing) < _MOST_MISSING:
+                self._missing[(organization_id, external_subscription_id, code), shape] = narrower
 
     def take(self, organization_id: str | None = None) -> list[tuple[Pair, Shape, int | None]]:
         """Remove and return all of them, or an organization's, as they were noted; the next query notes them again."""
