@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ from tests.json_asserts import for_programs
 from tests.scenarios import Scenario
 
 from usagebill.core.activity_logs import ActivityLog
-from usagebill.core.api_logs import LARGEST, LEFT_OUT, ApiLog, without_secrets
+from usagebill.core.api_logs import LARGEST, LEFT_OUT, SECRETS, ApiLog, without_secrets, without_signature
 from usagebill.core.security_logs import SecurityLog
+from usagebill.http.app import endpoints
+from usagebill.http.openapi import document
 from usagebill.settings import Settings
 from usagebill.work import Reader
 
@@ -63,6 +66,55 @@ def test_fields_that_name_secrets_are_left_out_wherever_they_are() -> None:
         "token": None,
         "secret": {"client_secret": LEFT_OUT},
     }
+
+
+def test_an_address_is_kept_without_its_password(box: Scenario) -> None:
+    box.post("/webhook_endpoints", webhook_endpoint={"webhook_url": "https://user:s3cret@hooks.example/in?a=b@c"})
+    (entry,) = logged(box)
+    for kept in (entry["request_body"], entry["request_response"]):
+        assert kept["webhook_endpoint"]["webhook_url"] == "https://hooks.example/in?a=b@c"
+
+
+def test_a_link_within_a_text_loses_its_signature_alone() -> None:
+    text = '{"file_url":"https://x.example/documents/1.ab12","n":"/customer-portal/2.17.cd-_"}'
+    assert without_signature(text) == '{"file_url":"https://x.example/documents/1","n":"/customer-portal/2"}'
+
+
+# Fields of answers that name a secret or an address, and open nothing to whoever reads them: documents and the portal
+# are without their signatures, credentials are masked.
+_HARMLESS = {
+    "file_url",
+    "xml_url",
+    "web_url",
+    "logo_url",
+    "url",
+    "webhook_url",
+    "webhook_urls",
+    "success_redirect_url",
+    "public_key",
+    # An object, whose `checkout_url` is left out.
+    "payment_provider_customer_checkout_url",
+}
+
+
+def test_every_field_of_an_answer_that_is_an_address_or_a_secret_is_left_out_or_harmless() -> None:
+    described = document(endpoints())
+    names: set[str] = set()
+
+    def gather(part: object) -> None:
+        if isinstance(part, dict):
+            if isinstance(properties := part.get("properties"), dict):
+                names.update(properties)
+            for inner in part.values():
+                gather(inner)
+        elif isinstance(part, list):
+            for inner in part:
+                gather(inner)
+
+    gather(described)
+    found = {name for name in names if re.search(r"(url|urls|link|secret|password|token|(?<!_group)_key)$", name)}
+    assert {"payment_url", "checkout_url", "portal_url", "api_key"} <= found
+    assert found - SECRETS - _HARMLESS == set()
 
 
 def test_links_that_open_something_by_themselves_are_kept_without_their_signature(box: Scenario) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -173,6 +174,24 @@ def test_a_refund_that_stripe_refuses_is_told_whatever_the_reason(box: Scenario)
             "message": "This charge cannot be refunded",
             "error_code": "charge_not_refundable",
         }
+
+
+def test_no_log_of_requests_keeps_a_link_with_which_one_pays_or_looks_in(box: Scenario) -> None:
+    stripe = StripeServer(now=lambda: box.now)
+    with living(box, stripe) as life:
+        links = [life.page(life.invoice())]
+        links.append(box.post("/customers/acme/checkout_url")["customer"]["checkout_url"])
+        (message,) = box.get("/webhooks?event_types[]=customer.checkout_url_generated")["webhooks"]
+        links.append(json.loads(message["payload"])["payment_provider_customer_checkout_url"]["checkout_url"])
+        box.post(f"/webhooks/{message['svc_id']}/resend")
+        links.append(box.get("/customers/acme/portal_url")["customer"]["portal_url"])
+        logs = str(box.get("/api_logs?per_page=100"))
+    assert [path for path in ("payment_url", "checkout_url", "resend") if path in logs] == [
+        "payment_url",
+        "checkout_url",
+        "resend",
+    ]
+    assert [link for link in links if link in logs] == []
 
 
 @pytest.mark.parametrize("path", ["/invoices/{}/payment_url", "/customers/acme/checkout_url"])

@@ -11,15 +11,18 @@ from typing import Any
 # The most characters of JSON kept of a request, and of a response.
 LARGEST = 64 * 1024
 LEFT_OUT = "[left out]"
-# Fields whose values are never kept, at any depth.
+# Fields whose values are never kept, at any depth: keys, and links that let anybody who has them pay or add a card.
 SECRETS = frozenset(
     {
         "access_token",
         "api_key",
         "authorization",
+        "checkout_url",
         "client_secret",
         "hmac_key",
         "password",
+        "payment_url",
+        "portal_url",
         "private_key",
         "secret",
         "secret_key",
@@ -60,16 +63,19 @@ def is_failure(http_status: int) -> bool:
 
 
 # Links to documents and to the portal: the part of their tokens after the id grants access to anybody.
-_LINK = re.compile(r"(/(?:documents|customer-portal)/[^./]*)\.[^/?#]*")
+_LINK = re.compile(r"(/(?:documents|customer-portal)/[^./]*)\.[\w.-]*")
+_PASSWORD = re.compile(r"(?i)(https?://)[^\s/?#@]*@")
 
 
 def without_signature(address: str) -> str:
-    """The address or path without the signature of a link that grants access by itself."""
-    return _LINK.sub(r"\1", address)
+    """The address or path without the signature of a link that grants access by itself, and without a password."""
+    return _PASSWORD.sub(r"\1", _LINK.sub(r"\1", address))
 
 
 def without_secrets(value: Any, names: Set[str] = SECRETS) -> Any:
-    """The same JSON with `LEFT_OUT` for every text and number under these names, and links without their signatures."""
+    """The same JSON with `LEFT_OUT` for every text and number under these names, and addresses without
+    what grants access (`without_signature`).
+    """
     if isinstance(value, Mapping):
         return {
             key: LEFT_OUT

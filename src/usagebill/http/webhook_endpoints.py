@@ -59,6 +59,8 @@ ENDPOINTS = [
         webhooks.resend,
         permission="webhook_endpoint",
         returns="webhook",
+        # A message may be about such a link.
+        secrets=("payload",),
         view=webhook_message_view,
         summary="Resend a webhook message",
     ),
