@@ -9,7 +9,8 @@ of them is read (`up_to`).
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
@@ -43,13 +44,57 @@ ABSENT: Final = Absent.ABSENT
 Maybe: TypeAlias = Union[T, Literal[Absent.ABSENT], None]  # noqa: UP007
 
 
+# Every input class by its name.
+INPUTS: Final[dict[str, type]] = {}
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(attrs.field,))
 def Input(kind: type[T]) -> type[T]:  # noqa: N802
     """Decorate an input class: keyword arguments only, each with ABSENT as its default."""
-    return attrs.frozen(kw_only=True)(kind)
+    decorated = INPUTS[kind.__name__] = attrs.frozen(kw_only=True)(kind)
+    return decorated
 
 
-_SHAPE = "shape"
+@dataclass(frozen=True, slots=True)
+class Field:
+    """The meaning of a field. `unit` is that of its number, `default` the value if it is not sent, in words.
+
+    `values` are all permitted values (of each item, in a list); `example` is a valid value.
+    `nullable`: null is a value even if the field is required.
+    """
+
+    about: str
+    values: Sequence[str] = ()
+    default: str | None = None
+    unit: str | None = None
+    example: object = None
+    nullable: bool = False
+
+
+# When a field has to be sent. `create`: to the operation that creates what its class describes. `new`: to that one, and
+# in a part of a request that creates what the part belongs to (elsewhere it may name an existing one by `id`).
+Required: TypeAlias = Literal["always", "new", "create"]
+_FIELD, _REQUIRED, _SHAPE, _MOST = "field", "required", "shape", "most"
+
+
+def described(
+    about: str = "",
+    *,
+    values: Sequence[str] = (),
+    default: str | None = None,
+    unit: str | None = None,
+    example: object = None,
+    required: Required | None = None,
+    shape: Any = None,
+    most: int | None = limits.MOST_ENTRIES,
+) -> Any:
+    """A field with its meaning (see `Field`), for OpenAPI, `help()` and stubs.
+
+    Without `about` it means what its name means everywhere (`reference/fields.py`). `shape` is as for `sent_as`, `most`
+    as for `up_to`.
+    """
+    meaning = Field(about, values=values, default=default, unit=unit, example=example) if about else None
+    return attrs.field(default=ABSENT, metadata={_FIELD: meaning, _REQUIRED: required, _SHAPE: shape, _MOST: most})
 
 
 def sent_as(shape: Any) -> Any:
@@ -57,12 +102,21 @@ def sent_as(shape: Any) -> Any:
     return attrs.field(default=ABSENT, metadata={_SHAPE: shape})
 
 
-_MOST = "most"
-
-
 def up_to(most: int | None) -> Any:
     """A field whose lists have up to `most` entries instead of `MOST_ENTRIES`; None: the operation checks it."""
     return attrs.field(default=ABSENT, metadata={_MOST: most})
+
+
+def meaning_of(kind: type, name: str) -> Field | None:
+    """The meaning of a field from `described`, if its class has such a field."""
+    field = attrs.fields_dict(kind).get(name)
+    meaning: Field | None = None if field is None else field.metadata.get(_FIELD)
+    return meaning
+
+
+def required_fields(kind: type, *when: Required) -> tuple[str, ...]:
+    """The fields that `described` requires then, in the order of the class."""
+    return tuple(field.name for field in attrs.fields(kind) if field.metadata.get(_REQUIRED) in when)
 
 
 def shape_of(field: attrs.Attribute[Any]) -> Any:

@@ -37,7 +37,7 @@ class Argument:
 
 def arguments_of(path: Sequence[str], inputs: Mapping[str, type], *, paged: bool, operation: str) -> Iterator[Argument]:
     """The arguments of an operation (`plans.create`): path parameters, the fields of its inputs, and the page."""
-    required = required_of(operation)
+    required = required_of(operation, inputs.values())
     fields = [(kind, name, hint) for kind in inputs.values() for name, hint in hints_of(kind).items()]
     clashing = {name for _, name, _ in fields}.intersection(path)
     for name in path:

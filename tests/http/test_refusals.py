@@ -124,7 +124,7 @@ NEEDING = [
     (row, field)
     for row in VERBS
     if row[0] == "POST" and row[1].body is not None
-    for field in required_of(operation_name(row[1]))
+    for field in required_of(operation_name(row[1]), [row[1].body])
 ]
 
 

@@ -182,7 +182,7 @@ def _query_parameters(endpoint: Endpoint, inputs: _Inputs) -> Iterator[JsonObjec
 
 def _request_body(endpoint: Endpoint, body: type, method: str, inputs: _Inputs) -> JsonObject:
     root = endpoint.root
-    required = required_of(operation_name(endpoint))
+    required = required_of(operation_name(endpoint), [body])
     schema = inputs.reference(body, required, new=method == "POST")
     if root is not None:
         beside = {} if endpoint.query is None else dict(inputs.parts(endpoint.query))

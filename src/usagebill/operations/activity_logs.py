@@ -10,6 +10,7 @@ from typing import Any
 from usagebill.core.activity_logs import (
     LARGEST_PLAN,
     ActivityLog,
+    ActivitySource,
     Change,
     applied_coupon_activities,
     changed_fields,
@@ -46,7 +47,7 @@ from usagebill.core.tasks import SendEmail
 from usagebill.core.taxes import Tax
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import Wallet
-from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
 from usagebill.json_text import encode_json
 from usagebill.queries.customers import customer_of, find_customer
 from usagebill.queries.filters import log_span
@@ -449,13 +450,15 @@ class ActivityFilters:
 
     from_date: Maybe[str] = ABSENT
     to_date: Maybe[str] = ABSENT
-    activity_types: Maybe[tuple[str, ...]] = ABSENT
-    activity_sources: Maybe[tuple[str, ...]] = ABSENT
-    user_emails: Maybe[tuple[str, ...]] = ABSENT
+    activity_types: Maybe[tuple[str, ...]] = described("Only these types of change.", example=["customer.created"])
+    activity_sources: Maybe[tuple[str, ...]] = described(
+        "Only changes from these sources.", values=tuple(ActivitySource)
+    )
+    user_emails: Maybe[tuple[str, ...]] = described("Only changes by users with these addresses; there are no users.")
     external_customer_id: Maybe[str] = ABSENT
     external_subscription_id: Maybe[str] = ABSENT
-    resource_ids: Maybe[tuple[str, ...]] = ABSENT
-    resource_types: Maybe[tuple[str, ...]] = ABSENT
+    resource_ids: Maybe[tuple[str, ...]] = described("Only those of these records, by id.")
+    resource_types: Maybe[tuple[str, ...]] = described("Only those of records of these types.", example=["Invoice"])
 
 
 def list_all(reader: Reader, options: ActivityFilters, paging: Paging) -> Page[ActivityLog]:

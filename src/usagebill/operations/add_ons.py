@@ -9,7 +9,7 @@ from usagebill.core import limits
 from usagebill.core.add_ons import AddOn, definition_errors
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.plans import FixedCharge
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described, value_or
 from usagebill.operations import taxes
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.storage.conditions import eq
@@ -19,10 +19,12 @@ from usagebill.work import Reader, Work
 
 @Input
 class AddOnInput:
-    name: Maybe[str] = ABSENT
-    code: Maybe[str] = ABSENT
-    amount_cents: Maybe[Annotated[int, limits.ADD_ON_PRICE]] = ABSENT
-    amount_currency: Maybe[str] = ABSENT
+    name: Maybe[str] = described(required="create")
+    code: Maybe[str] = described(required="create")
+    amount_cents: Maybe[Annotated[int, limits.ADD_ON_PRICE]] = described(
+        "The price of one unit, before taxes.", unit="cents", example=5000, required="create"
+    )
+    amount_currency: Maybe[str] = described(required="create")
     invoice_display_name: Maybe[str] = ABSENT
     description: Maybe[str] = ABSENT
     tax_codes: Maybe[tuple[str, ...]] = ABSENT

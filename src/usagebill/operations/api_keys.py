@@ -16,7 +16,7 @@ from usagebill.core.api_keys import ApiKey, all_permissions, is_valid, permissio
 from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.core.instants import parse_instant
 from usagebill.core.secrets import Secret
-from usagebill.inputs import ABSENT, Absent, Input, Maybe, Paging, value_or
+from usagebill.inputs import ABSENT, Absent, Input, Maybe, Paging, described, value_or
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.storage.conditions import any_of, asc, eq, missing, more
 from usagebill.storage.ports import Page, Transaction
@@ -35,7 +35,9 @@ class ApiKeyInput:
     """
 
     name: Maybe[str] = ABSENT
-    permissions: Maybe[Mapping[str, tuple[str, ...]]] = ABSENT
+    permissions: Maybe[Mapping[str, tuple[str, ...]]] = described(
+        "Resource -> `read` and `write`.", default="everything", example={"invoice": ["read"], "event": ["write"]}
+    )
     expires_at: Maybe[str] = ABSENT
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from usagebill.core.api_logs import ApiLog
 from usagebill.core.errors import NotFound
-from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
 from usagebill.queries.filters import log_span
 from usagebill.storage.conditions import Condition, any_of, at_most, desc, eq, like, more, within
 from usagebill.storage.ports import Page
@@ -22,11 +22,11 @@ class ApiLogFilters:
 
     from_date: Maybe[str] = ABSENT
     to_date: Maybe[str] = ABSENT
-    http_methods: Maybe[tuple[str, ...]] = ABSENT
+    http_methods: Maybe[tuple[str, ...]] = described("Only requests with these methods.", example=["POST"])
     http_statuses: Maybe[tuple[str, ...]] = ABSENT
-    api_version: Maybe[str] = ABSENT
-    request_paths: Maybe[object] = ABSENT
-    clients: Maybe[tuple[str, ...]] = ABSENT
+    api_version: Maybe[str] = described("Only requests of this version.", example="v1")
+    request_paths: Maybe[object] = described("Only requests with these paths.", example=["/api/v1/invoices"])
+    clients: Maybe[tuple[str, ...]] = described("Only requests from these clients.")
 
 
 def list_all(reader: Reader, options: ApiLogFilters, paging: Paging) -> Page[ApiLog]:

@@ -7,13 +7,13 @@ from typing import Annotated
 
 from usagebill.core import limits
 from usagebill.core.coupon_rules import applied_coupon_problems, overlaps
-from usagebill.core.coupons import AppliedCoupon, Coupon, CouponStatus, applied_to, given_back
+from usagebill.core.coupons import AppliedCoupon, Coupon, CouponFrequency, CouponStatus, applied_to, given_back
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.invoices.changes import taken_until_undone
 from usagebill.core.invoices.records import CreditType, Invoice
 from usagebill.core.plans import Charge
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.operations.backlog import after_backlog, of_customer, of_customer_in
 from usagebill.operations.coupons import terminate_applied
 from usagebill.operations.customer_currency import bill_in
@@ -28,20 +28,26 @@ from usagebill.work import Reader, Work
 class AppliedCouponInput:
     """Fields that are sent override the coupon's own values for this customer."""
 
-    external_customer_id: Maybe[str] = ABSENT
-    coupon_code: Maybe[str] = ABSENT
-    frequency: Maybe[str] = ABSENT
+    external_customer_id: Maybe[str] = described(required="create")
+    coupon_code: Maybe[str] = described("The coupon, by code.", example="welcome", required="create")
+    frequency: Maybe[str] = described(
+        "How many invoices it reduces.", values=tuple(CouponFrequency), default="that of the coupon"
+    )
     frequency_duration: Maybe[Annotated[int, limits.COUPON_PERIODS]] = ABSENT
-    amount_cents: Maybe[Annotated[int, limits.APPLIED_COUPON_AMOUNT]] = ABSENT
+    amount_cents: Maybe[Annotated[int, limits.APPLIED_COUPON_AMOUNT]] = described(
+        "The discount.", unit="cents", default="that of the coupon"
+    )
     amount_currency: Maybe[str] = ABSENT
-    percentage_rate: Maybe[Annotated[Decimal, limits.COUPON_RATE]] = ABSENT
+    percentage_rate: Maybe[Annotated[Decimal, limits.COUPON_RATE]] = described(
+        "The discount.", unit="percent", default="that of the coupon"
+    )
 
 
 @Input
 class AppliedCouponFilters:
     external_customer_id: Maybe[str] = ABSENT
-    status: Maybe[str] = ABSENT
-    coupon_code: Maybe[tuple[str, ...]] = ABSENT
+    status: Maybe[str] = described("Only those with this status.", values=tuple(CouponStatus))
+    coupon_code: Maybe[tuple[str, ...]] = described("Only those of these coupons, by code.")
 
 
 @after_backlog(of_customer_in)

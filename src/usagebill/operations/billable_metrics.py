@@ -12,6 +12,8 @@ from usagebill.core import expressions, limits
 from usagebill.core.aggregation import AGGREGATIONS, FieldUse
 from usagebill.core.alerts import Alert, removed
 from usagebill.core.billable_metrics import (
+    ROUNDING_FUNCTIONS,
+    WEIGHTED_INTERVALS,
     BillableMetric,
     MetricFilter,
     declared_values,
@@ -25,7 +27,7 @@ from usagebill.core.filters import trimmed_values
 from usagebill.core.numbers import parse_decimal
 from usagebill.core.plans import Charge, Plan
 from usagebill.core.unbilled import is_uncounted
-from usagebill.inputs import ABSENT, Absent, Input, Maybe, Paging, changes, up_to, value_or
+from usagebill.inputs import ABSENT, Absent, Input, Maybe, Paging, changes, described, value_or
 from usagebill.operations import draft_invoices
 from usagebill.operations.alert_watch import watch_plans
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
@@ -37,36 +39,52 @@ from usagebill.work import Reader, Work
 
 @Input
 class MetricFilterInput:
-    key: Maybe[str] = ABSENT
-    values: Maybe[tuple[str, ...]] = up_to(None)
+    key: Maybe[str] = described("The property of events.", example="region", required="always")
+    values: Maybe[tuple[str, ...]] = described(
+        "All values that charge filters may use.", example=["us", "eu"], required="always", most=None
+    )
 
 
 @Input
 class BillableMetricInput:
-    name: Maybe[str] = ABSENT
-    code: Maybe[str] = ABSENT
+    name: Maybe[str] = described(required="create")
+    code: Maybe[str] = described(required="create")
     description: Maybe[str] = ABSENT
-    aggregation_type: Maybe[str] = ABSENT
+    aggregation_type: Maybe[str] = described(required="create")
     field_name: Maybe[str] = ABSENT
-    recurring: Maybe[bool] = ABSENT
-    weighted_interval: Maybe[str] = ABSENT
-    rounding_function: Maybe[str] = ABSENT
-    rounding_precision: Maybe[Annotated[int, limits.ROUNDING_PRECISION]] = ABSENT
-    expression: Maybe[str] = ABSENT
-    filters: Maybe[tuple[MetricFilterInput, ...]] = up_to(None)
+    recurring: Maybe[bool] = described("Whether units carry over into the next period.", default="false")
+    weighted_interval: Maybe[str] = described("The time step of a weighted sum.", values=WEIGHTED_INTERVALS)
+    rounding_function: Maybe[str] = described(
+        "How units are rounded before they are priced.", values=ROUNDING_FUNCTIONS
+    )
+    rounding_precision: Maybe[Annotated[int, limits.ROUNDING_PRECISION]] = described(
+        "The number of decimals that units are rounded to.", default="0"
+    )
+    expression: Maybe[str] = described(
+        "Computes the value of an event from its properties.", example="event.properties.gb * event.properties.hours"
+    )
+    filters: Maybe[tuple[MetricFilterInput, ...]] = described(
+        "The properties by which prices may differ, and their values.", most=None
+    )
 
 
 @Input
 class ExpressionEventInput:
-    code: Maybe[str] = ABSENT
-    timestamp: Maybe[str] = ABSENT
-    properties: Maybe[Mapping[str, object]] = up_to(None)
+    code: Maybe[str] = described("The billable metric, by code.")
+    timestamp: Maybe[str] = described("When it happened.")
+    properties: Maybe[Mapping[str, object]] = described("The properties of the event.", required="always", most=None)
 
 
 @Input
 class ExpressionInput:
-    expression: Maybe[str] = ABSENT
-    event: Maybe[ExpressionEventInput] = ABSENT
+    expression: Maybe[str] = described(
+        "The expression to try.", example="event.properties.gb * event.properties.hours", required="create"
+    )
+    event: Maybe[ExpressionEventInput] = described(
+        "An event to try the expression on.",
+        example={"code": "storage", "properties": {"gb": 2, "hours": 3}},
+        required="create",
+    )
 
 
 # The fields (besides filters) that can still change once a charge prices the metric.

@@ -21,7 +21,7 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tasks import RescheduleEntity
-from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, changes, described, is_given, value_or
 from usagebill.operations import draft_invoices, dunning_progress, invoice_custom_sections, taxes, vat
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.queries.billing_entities import forget_default_entity
@@ -69,9 +69,9 @@ class EntitySettingsInput:
 @Input
 class BillingEntityInput(EntitySettingsInput):
     code: Maybe[str] = ABSENT
-    einvoicing: Maybe[bool] = ABSENT
+    einvoicing: Maybe[bool] = described("Whether to create e-invoices.", default="false")
     eu_tax_management: Maybe[bool] = ABSENT
-    logo: Maybe[str] = ABSENT
+    logo: Maybe[str] = described("The logo of documents: a PNG or JPEG as `data:image/png;base64,...`.")
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
     invoice_custom_section_codes: Maybe[tuple[str, ...]] = ABSENT
     applied_dunning_campaign_code: Maybe[str] = ABSENT

@@ -11,12 +11,22 @@ from typing import Annotated, Any
 from usagebill.core import limits
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupon_rules import coupon_problems, expiry_run
-from usagebill.core.coupons import AppliedCoupon, Coupon, CouponEvent, CouponStatus, expires_at, transition
+from usagebill.core.coupons import (
+    AppliedCoupon,
+    Coupon,
+    CouponEvent,
+    CouponExpiration,
+    CouponFrequency,
+    CouponStatus,
+    CouponType,
+    expires_at,
+    transition,
+)
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.instants import parse_instant
 from usagebill.core.plans import Plan
 from usagebill.core.tasks import ExpireCoupon
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described, is_given, value_or
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.storage.conditions import asc, desc, eq, missing, within
 from usagebill.storage.ports import Page
@@ -27,26 +37,36 @@ from usagebill.work import Reader, Work
 class CouponTargets:
     """The targets of a coupon: plans or metrics by code, not both. An empty list is no limit."""
 
-    plan_codes: Maybe[tuple[str, ...]] = ABSENT
-    billable_metric_codes: Maybe[tuple[str, ...]] = ABSENT
+    plan_codes: Maybe[tuple[str, ...]] = described("The plans whose fees it reduces, by code.")
+    billable_metric_codes: Maybe[tuple[str, ...]] = described("The metrics whose fees it reduces, by code.")
 
 
 @Input
 class CouponInput:
     """`amount_cents` and currency for a fixed_amount coupon, `percentage_rate` (percent) for a percentage one."""
 
-    name: Maybe[str] = ABSENT
-    code: Maybe[str] = ABSENT
+    name: Maybe[str] = described(required="create")
+    code: Maybe[str] = described(required="create")
     description: Maybe[str] = ABSENT
-    coupon_type: Maybe[str] = ABSENT
-    amount_cents: Maybe[Annotated[int, limits.COUPON_AMOUNT]] = ABSENT
+    coupon_type: Maybe[str] = described(
+        "Whether it is an amount or a percentage.", values=tuple(CouponType), example="percentage", required="create"
+    )
+    amount_cents: Maybe[Annotated[int, limits.COUPON_AMOUNT]] = described(
+        "The total discount.", unit="cents", example=1000
+    )
     amount_currency: Maybe[str] = ABSENT
-    percentage_rate: Maybe[Annotated[Decimal, limits.COUPON_RATE]] = ABSENT
-    frequency: Maybe[str] = ABSENT
+    percentage_rate: Maybe[Annotated[Decimal, limits.COUPON_RATE]] = described(
+        "The discount on each invoice.", unit="percent", example="10"
+    )
+    frequency: Maybe[str] = described(
+        "How many invoices it reduces.", values=tuple(CouponFrequency), example="once", required="create"
+    )
     frequency_duration: Maybe[Annotated[int, limits.COUPON_PERIODS]] = ABSENT
-    expiration: Maybe[str] = ABSENT
+    expiration: Maybe[str] = described(
+        "Whether it expires.", values=tuple(CouponExpiration), example="no_expiration", required="create"
+    )
     expiration_at: Maybe[object] = ABSENT
-    reusable: Maybe[bool] = ABSENT
+    reusable: Maybe[bool] = described("Whether a customer may get it several times.", default="true")
     applies_to: Maybe[CouponTargets] = ABSENT
 
 

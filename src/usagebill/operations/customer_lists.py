@@ -9,7 +9,7 @@ from usagebill.core.countries import COUNTRIES
 from usagebill.core.currencies import CURRENCIES
 from usagebill.core.customers import ACCOUNT_TYPES, CUSTOMER_TYPES, Customer
 from usagebill.core.errors import Invalid, NotFound
-from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
 from usagebill.queries.filters import metadata_conditions
 from usagebill.storage.conditions import (
     Condition,
@@ -37,14 +37,20 @@ class CustomerFilters:
 
     external_id: Maybe[str] = ABSENT
     search_term: Maybe[str] = ABSENT
-    account_type: Maybe[tuple[str, ...]] = ABSENT
-    customer_type: Maybe[str] = ABSENT
-    has_customer_type: Maybe[str] = ABSENT
-    has_tax_identification_number: Maybe[str] = ABSENT
-    countries: Maybe[tuple[str, ...]] = ABSENT
-    states: Maybe[tuple[str, ...]] = ABSENT
-    zipcodes: Maybe[tuple[str, ...]] = ABSENT
-    currencies: Maybe[tuple[str, ...]] = ABSENT
+    account_type: Maybe[tuple[str, ...]] = described("Only those of these types of account.", values=ACCOUNT_TYPES)
+    customer_type: Maybe[str] = described("Only those of this type.", values=CUSTOMER_TYPES)
+    has_customer_type: Maybe[str] = described(
+        "Only those with a type, or only those without.", values=("true", "false")
+    )
+    has_tax_identification_number: Maybe[str] = described(
+        "Only those with a tax number, or only those without.", values=("true", "false")
+    )
+    countries: Maybe[tuple[str, ...]] = described("Only those in these countries.", example=["BE"])
+    states: Maybe[tuple[str, ...]] = described("Only those in these states.")
+    zipcodes: Maybe[tuple[str, ...]] = described("Only those with these postal codes.")
+    currencies: Maybe[tuple[str, ...]] = described(
+        "Only those with one of these currencies, ISO 4217.", example=["EUR"]
+    )
     billing_entity_codes: Maybe[tuple[str, ...]] = ABSENT
     metadata: Maybe[Mapping[str, object]] = ABSENT
 

@@ -11,6 +11,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.contacts import normalized_email, without_nul
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.customers import (
+    ACCOUNT_TYPES,
     METADATA_AT_MOST,
     ZERO_AMOUNT_OPTIONS,
     Address,
@@ -27,7 +28,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.organizations import Organization
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import EndCustomer, RescheduleCustomer
-from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, changes, described, is_given, value_or
 from usagebill.operations import (
     draft_invoices,
     dunning_progress,
@@ -74,54 +75,64 @@ class BillingConfigurationInput:
     payment_provider: Maybe[str] = ABSENT
     payment_provider_code: Maybe[str] = ABSENT
     provider_customer_id: Maybe[str] = ABSENT
-    sync: Maybe[bool] = ABSENT
+    sync: Maybe[bool] = described("Whether the provider is called immediately.", default="false")
     sync_with_provider: Maybe[bool] = ABSENT
-    provider_payment_methods: Maybe[tuple[str, ...]] = ABSENT
+    provider_payment_methods: Maybe[tuple[str, ...]] = described(
+        "The payment methods the customer may use.", example=["card"]
+    )
 
 
 @Input
 class CustomerMetadataInput:
     id: Maybe[str] = ABSENT
-    key: Maybe[str] = ABSENT
-    value: Maybe[str] = ABSENT
-    display_in_invoice: Maybe[bool] = ABSENT
+    key: Maybe[str] = described(required="always")
+    value: Maybe[str] = described(required="always")
+    display_in_invoice: Maybe[bool] = described("Whether invoices show it.", default="false")
 
 
 @Input
 class CustomerInput:
-    external_id: Maybe[str] = ABSENT
+    external_id: Maybe[str] = described(
+        "Your own id of the customer; an existing id updates that customer.", example="acme", required="create"
+    )
     billing_entity_code: Maybe[str] = ABSENT
     name: Maybe[str] = ABSENT
-    firstname: Maybe[str] = ABSENT
-    lastname: Maybe[str] = ABSENT
+    firstname: Maybe[str] = described("The first name of the person.", example="Ada")
+    lastname: Maybe[str] = described("The last name of the person.", example="Lovelace")
     customer_type: Maybe[str] = ABSENT
-    account_type: Maybe[str] = ABSENT
+    account_type: Maybe[str] = described("Invoices of partners are self-billed.", values=ACCOUNT_TYPES)
     currency: Maybe[str] = ABSENT
     email: Maybe[str] = ABSENT
     phone: Maybe[str] = ABSENT
-    url: Maybe[str] = ABSENT
+    url: Maybe[str] = described("The web site.", example="https://acme.example")
     logo_url: Maybe[str] = ABSENT
     legal_name: Maybe[str] = ABSENT
     legal_number: Maybe[str] = ABSENT
-    tax_identification_number: Maybe[str] = ABSENT
+    tax_identification_number: Maybe[str] = described("The VAT or other tax number.", example="BE0123456749")
     address_line1: Maybe[str] = ABSENT
     address_line2: Maybe[str] = ABSENT
     city: Maybe[str] = ABSENT
     state: Maybe[str] = ABSENT
     zipcode: Maybe[str] = ABSENT
     country: Maybe[str] = ABSENT
-    shipping_address: Maybe[AddressInput] = ABSENT
+    shipping_address: Maybe[AddressInput] = described("The delivery address; if present, it determines taxes.")
     timezone: Maybe[str] = ABSENT
     net_payment_term: Maybe[Annotated[int, limits.PAYMENT_TERM]] = ABSENT
-    finalize_zero_amount_invoice: Maybe[str] = ABSENT
+    finalize_zero_amount_invoice: Maybe[str] = described(
+        "Whether invoices with a total of 0 are issued.", values=ZERO_AMOUNT_OPTIONS, default="inherit"
+    )
     skip_invoice_custom_sections: Maybe[bool] = ABSENT
     invoice_custom_section_codes: Maybe[tuple[str, ...]] = ABSENT
     billing_configuration: Maybe[BillingConfigurationInput] = ABSENT
-    metadata: Maybe[tuple[CustomerMetadataInput, ...]] = ABSENT
+    metadata: Maybe[tuple[CustomerMetadataInput, ...]] = described("Your own values, each with a key.")
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
-    integration_customers: Maybe[tuple[IntegrationCustomerInput, ...]] = ABSENT
+    integration_customers: Maybe[tuple[IntegrationCustomerInput, ...]] = described(
+        "The systems that the customer is linked to. Links that are not sent are removed."
+    )
     applied_dunning_campaign_code: Maybe[str] = ABSENT
-    exclude_from_dunning_campaign: Maybe[bool] = ABSENT
+    exclude_from_dunning_campaign: Maybe[bool] = described(
+        "Whether dunning campaigns skip this customer.", default="false"
+    )
 
 
 _ADDRESS = ("address_line1", "address_line2", "city", "state", "zipcode", "country")

@@ -19,7 +19,7 @@ from usagebill.core.dunning import (
     reaches_a_threshold,
 )
 from usagebill.core.errors import Invalid
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described, is_given, value_or
 from usagebill.operations import dunning_progress
 from usagebill.operations.backlog import after_backlog, of_everyone
 from usagebill.queries.customers import find_customer
@@ -36,21 +36,27 @@ from usagebill.work import Reader, Work
 class DunningThresholdInput:
     """The overdue amount, in cents of a currency, from which customers are asked to pay (inclusive)."""
 
-    amount_cents: Maybe[Annotated[int, limits.DUNNING_THRESHOLD]] = ABSENT
-    currency: Maybe[str] = ABSENT
+    amount_cents: Maybe[Annotated[int, limits.DUNNING_THRESHOLD]] = described(
+        "The overdue balance from which payment is requested.", unit="cents", required="always"
+    )
+    currency: Maybe[str] = described(required="always")
 
 
 @Input
 class DunningCampaignInput:
     """`thresholds` is the whole list, one per dunned currency."""
 
-    name: Maybe[str] = ABSENT
-    code: Maybe[str] = ABSENT
+    name: Maybe[str] = described(required="create")
+    code: Maybe[str] = described(required="create")
     description: Maybe[str] = ABSENT
-    bcc_emails: Maybe[Annotated[object, list[str]]] = ABSENT
-    days_between_attempts: Maybe[Annotated[int, limits.DUNNING_DAYS]] = ABSENT
-    max_attempts: Maybe[Annotated[int, limits.DUNNING_ATTEMPTS]] = ABSENT
-    thresholds: Maybe[tuple[DunningThresholdInput, ...]] = ABSENT
+    bcc_emails: Maybe[Annotated[object, list[str]]] = described("The recipients of blind copies.")
+    days_between_attempts: Maybe[Annotated[int, limits.DUNNING_DAYS]] = described(
+        "The time between attempts.", unit="days"
+    )
+    max_attempts: Maybe[Annotated[int, limits.DUNNING_ATTEMPTS]] = described(
+        "The maximum number of attempts.", unit="attempts"
+    )
+    thresholds: Maybe[tuple[DunningThresholdInput, ...]] = described(required="create")
 
 
 @after_backlog(of_everyone)

@@ -23,7 +23,7 @@ from usagebill.core.entitlements import (
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
-from usagebill.inputs import ABSENT, Input, Maybe
+from usagebill.inputs import Input, Maybe, described
 from usagebill.operations.backlog import Unrelated, after_backlog, of_subscriptions, without_backlog
 from usagebill.operations.subscription_charges import WhichSubscription
 from usagebill.operations.subscriptions import get_of_status
@@ -46,7 +46,9 @@ from usagebill.work import Reader, Work
 class EntitlementsInput:
     """Feature code -> privilege code -> value."""
 
-    entitlements: Maybe[Mapping[str, object]] = ABSENT
+    entitlements: Maybe[Mapping[str, object]] = described(
+        "Feature -> privilege -> value.", example={"seats": {"most": 5}}
+    )
 
 
 def list_of_plan(reader: Reader, code: str) -> list[PlanFeature]:

@@ -10,7 +10,7 @@ from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.event_batches import Problems
 from usagebill.core.event_sources import LONGEST_PAYLOAD, EventSource, IngestedEvents, RefusedEvent
 from usagebill.core.events import Event
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, up_to
+from usagebill.inputs import Input, Maybe, Paging, described
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.events import Ingested, events_sent, ingest_each
 from usagebill.storage.conditions import Condition, asc, desc, eq
@@ -44,14 +44,14 @@ class Taken:
 class CloudEventsInput:
     """`events` are CloudEvents 1.0 in JSON, as the format `application/cloudevents-batch+json` lists them."""
 
-    events: Maybe[tuple[object, ...]] = up_to(None)
+    events: Maybe[tuple[object, ...]] = described("The CloudEvents.", most=None)
 
 
 @Input
 class RefusedEventFilters:
     """`source` is the name shown in the list of sources."""
 
-    source: Maybe[str] = ABSENT
+    source: Maybe[str] = described("Only those from this source.", example="kafka:usage")
 
 
 # Taking

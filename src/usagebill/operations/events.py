@@ -26,7 +26,7 @@ from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckReceivedEvents, ProcessEvents
 from usagebill.core.unbilled import UnbilledEvent
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, is_given, up_to
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described, is_given
 from usagebill.operations import ongoing_balances, progressive_billing, unbilled_events
 from usagebill.operations.alert_watch import watch_events
 from usagebill.operations.backlog import Unrelated, without_backlog
@@ -48,18 +48,18 @@ class EventInput:
     """`timestamp` is in Unix seconds, as a number or text, by default now."""
 
     transaction_id: Maybe[object] = ABSENT
-    code: Maybe[object] = ABSENT
+    code: Maybe[object] = described("The billable metric, by code.", example="storage")
     external_subscription_id: Maybe[object] = ABSENT
     timestamp: Maybe[object] = ABSENT
     precise_total_amount_cents: Maybe[object] = ABSENT
-    properties: Maybe[object] = up_to(None)
+    properties: Maybe[object] = described("Values for the metric, filters and groups.", example={"gb": 1.5}, most=None)
 
 
 @Input
 class EventsInput:
     """`events` are as in `EventInput`."""
 
-    events: Maybe[tuple[object, ...]] = up_to(None)
+    events: Maybe[tuple[object, ...]] = described("The events, up to 100; all are stored, or none.", most=None)
 
 
 @Input
@@ -77,7 +77,9 @@ class EventFilters:
 class EventListFilters(EventFilters):
     """As in `EventFilters`; `unbilled` selects events that no charge currently counts, each with the reason."""
 
-    unbilled: Maybe[bool] = ABSENT
+    unbilled: Maybe[bool] = described(
+        "Only events that no charge bills at present, each with the reason.", default="false"
+    )
 
 
 @without_backlog(Unrelated.OWN_INSTANT)

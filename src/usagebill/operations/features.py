@@ -18,7 +18,7 @@ from usagebill.core.entitlements import (
 )
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.plans import Plan
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described, value_or
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.queries.entitlements import feature_by_code, plans_with
 from usagebill.storage.conditions import contains, eq, ne
@@ -34,7 +34,7 @@ _SEARCHED = ("name", "code", "description")
 class PrivilegeInput:
     """`value_type` is integer, boolean, string or select; a select has `config: {"select_options": [...]}`."""
 
-    code: Maybe[str] = ABSENT
+    code: Maybe[str] = described(required="always")
     name: Maybe[str] = ABSENT
     value_type: Maybe[str] = ABSENT
     config: Maybe[object] = ABSENT
@@ -44,7 +44,7 @@ class PrivilegeInput:
 class FeatureInput:
     """`code` is set once; sent privileges are added, or changed by their code, and never removed."""
 
-    code: Maybe[str] = ABSENT
+    code: Maybe[str] = described(required="create")
     name: Maybe[str] = ABSENT
     description: Maybe[str] = ABSENT
     privileges: Maybe[tuple[PrivilegeInput, ...]] = ABSENT

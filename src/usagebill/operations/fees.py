@@ -12,7 +12,7 @@ from usagebill.core.fees import Fee, FeeType, with_payment_status
 from usagebill.core.instants import parse_instant
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
-from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
 from usagebill.operations.backlog import after_backlog, of_record
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.queries.fees import fee_by_id
@@ -25,7 +25,7 @@ _INSTANTS = ("created_at", "succeeded_at", "failed_at", "refunded_at")
 
 @Input
 class FeeInput:
-    payment_status: Maybe[str] = ABSENT
+    payment_status: Maybe[str] = described("Whether it is paid.", values=tuple(PaymentStatus), example="succeeded")
 
 
 @Input
@@ -35,18 +35,18 @@ class FeeFilters:
     external_customer_id: Maybe[str] = ABSENT
     external_subscription_id: Maybe[str] = ABSENT
     currency: Maybe[str] = ABSENT
-    fee_type: Maybe[str] = ABSENT
+    fee_type: Maybe[str] = described("Only fees of this type.", values=tuple(FeeType))
     billable_metric_code: Maybe[str] = ABSENT
-    payment_status: Maybe[str] = ABSENT
-    event_transaction_id: Maybe[str] = ABSENT
-    created_at_from: Maybe[str] = ABSENT
-    created_at_to: Maybe[str] = ABSENT
-    succeeded_at_from: Maybe[str] = ABSENT
-    succeeded_at_to: Maybe[str] = ABSENT
-    failed_at_from: Maybe[str] = ABSENT
-    failed_at_to: Maybe[str] = ABSENT
-    refunded_at_from: Maybe[str] = ABSENT
-    refunded_at_to: Maybe[str] = ABSENT
+    payment_status: Maybe[str] = described("Only those with this payment status.", values=tuple(PaymentStatus))
+    event_transaction_id: Maybe[str] = described("Only the fees of this event.")
+    created_at_from: Maybe[str] = described("Only those created at or after this instant.")
+    created_at_to: Maybe[str] = described("Only those created at or before this instant.")
+    succeeded_at_from: Maybe[str] = described("Only those paid at or after this instant.")
+    succeeded_at_to: Maybe[str] = described("Only those paid at or before this instant.")
+    failed_at_from: Maybe[str] = described("Only those whose payment failed at or after this instant.")
+    failed_at_to: Maybe[str] = described("Only those whose payment failed at or before this instant.")
+    refunded_at_from: Maybe[str] = described("Only those refunded at or after this instant.")
+    refunded_at_to: Maybe[str] = described("Only those refunded at or before this instant.")
 
 
 def list_all(reader: Reader, options: FeeFilters, paging: Paging) -> Page[Fee]:

@@ -14,7 +14,7 @@ from usagebill.core.customers import (
 )
 from usagebill.core.sync_connections import SyncConnection, targeted_object
 from usagebill.core.tax_providers import TaxConnection
-from usagebill.inputs import ABSENT, Input, Maybe, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, described, value_or
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader
 
@@ -26,13 +26,13 @@ _NAMED_BY_THEMSELVES = ("anrok", "salesforce")
 class IntegrationCustomerInput:
     """`id` is that of an existing link."""
 
-    id: Maybe[str] = ABSENT
+    id: Maybe[str] = described("The id of an existing link.")
     integration_type: Maybe[str] = ABSENT
     integration_code: Maybe[str] = ABSENT
-    external_customer_id: Maybe[str] = ABSENT
+    external_customer_id: Maybe[str] = described("The customer's id with the provider.")
     sync_with_provider: Maybe[bool] = ABSENT
-    subsidiary_id: Maybe[str] = ABSENT
-    targeted_object: Maybe[str] = ABSENT
+    subsidiary_id: Maybe[str] = described("The provider's subsidiary.")
+    targeted_object: Maybe[str] = described("The type of object that represents the customer at the provider.")
 
 
 def linked(reader: Reader, customer: Customer, sent: Maybe[Sequence[IntegrationCustomerInput]]) -> Customer:

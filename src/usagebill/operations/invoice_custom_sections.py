@@ -14,7 +14,7 @@ from usagebill.core.recurring_rules import RecurringTransactionRule
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import Wallet
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described, value_or
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.queries.billing_entities import forget_default_entity
 from usagebill.storage.conditions import asc, eq, has_item, within
@@ -34,8 +34,8 @@ _SELECTING: tuple[type[Selecting], ...] = (
 
 @Input
 class InvoiceCustomSectionInput:
-    name: Maybe[str] = ABSENT
-    code: Maybe[str] = ABSENT
+    name: Maybe[str] = described(required="create")
+    code: Maybe[str] = described(required="create")
     description: Maybe[str] = ABSENT
     details: Maybe[str] = ABSENT
     display_name: Maybe[str] = ABSENT

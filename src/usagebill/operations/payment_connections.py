@@ -8,11 +8,11 @@ import attrs
 
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid
-from usagebill.core.payment_providers import KINDS, PaymentConnection, connection_errors
+from usagebill.core.payment_providers import KINDS, KINDS as PAYMENT_KINDS, PaymentConnection, connection_errors
 from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import PaymentMethod
 from usagebill.core.provider_requests import ProviderErrand
-from usagebill.inputs import ABSENT, Input, Maybe, changes, is_given, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, changes, described, is_given, value_or
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.queries.connections import connection_by_code, connections_of
 from usagebill.storage.conditions import eq
@@ -23,17 +23,19 @@ from usagebill.work import Reader, Work
 class PaymentConnectionInput:
     """The account and its credentials; the kind decides which are required (`ProviderKind`)."""
 
-    kind: Maybe[str] = ABSENT
-    code: Maybe[str] = ABSENT
+    kind: Maybe[str] = described("The kind of provider.", values=tuple(PAYMENT_KINDS), required="create")
+    code: Maybe[str] = described(required="create")
     name: Maybe[str] = ABSENT
-    url: Maybe[str] = ABSENT
-    live: Maybe[bool] = ABSENT
-    success_redirect_url: Maybe[str] = ABSENT
-    supports_3ds: Maybe[bool] = ABSENT
-    require_terms_of_service_consent: Maybe[bool] = ABSENT
-    live_prefix: Maybe[str] = ABSENT
-    merchant_account: Maybe[str] = ABSENT
-    flow_id: Maybe[str] = ABSENT
+    url: Maybe[str] = described("The URL of the provider's API.", default="its public address")
+    live: Maybe[bool] = described("Whether it is the provider's live environment.", default="true")
+    success_redirect_url: Maybe[str] = described("Where the provider's pages send customers back to.")
+    supports_3ds: Maybe[bool] = described("Whether cards are confirmed by 3-D Secure.", default="false")
+    require_terms_of_service_consent: Maybe[bool] = described(
+        "Whether pages ask for consent to your terms.", default="false"
+    )
+    live_prefix: Maybe[str] = described("The prefix of your live URL, from the provider.")
+    merchant_account: Maybe[str] = described("Your account with the provider.")
+    flow_id: Maybe[str] = described("The flow of payment pages.")
     secret_key: Maybe[str] = attrs.field(default=ABSENT, repr=False)
     webhook_secret: Maybe[str] = attrs.field(default=ABSENT, repr=False)
     access_token: Maybe[str] = attrs.field(default=ABSENT, repr=False)

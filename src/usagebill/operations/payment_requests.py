@@ -13,7 +13,7 @@ from usagebill.core.payment_methods import PaymentMethodChoice, chosen_method
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice, request_refusal
 from usagebill.core.provider_requests import PayableType
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.operations.backlog import after_backlog, of_customer_in
 from usagebill.operations.emails.orders import email_request
 from usagebill.operations.payment_orders import order_payment
@@ -31,16 +31,18 @@ from usagebill.work import Reader, Work
 class PaymentRequestInput:
     """`email` and `payment_method` default to the customer's own."""
 
-    external_customer_id: Maybe[str] = ABSENT
-    email: Maybe[str] = ABSENT
-    svc_invoice_ids: Maybe[tuple[str, ...]] = ABSENT
+    external_customer_id: Maybe[str] = described(required="create")
+    email: Maybe[str] = described("The recipient of the request; several addresses are separated by commas.")
+    svc_invoice_ids: Maybe[tuple[str, ...]] = described(
+        "The overdue invoices to request payment for, by id.", required="create"
+    )
     payment_method: Maybe[Mapping[str, object]] = ABSENT
 
 
 @Input
 class PaymentRequestFilters:
     external_customer_id: Maybe[str] = ABSENT
-    payment_status: Maybe[object] = ABSENT
+    payment_status: Maybe[object] = described("Only those with this status.", values=INVOICE_PAYMENT_STATUSES)
     currency: Maybe[str] = ABSENT
     billing_entity_codes: Maybe[tuple[str, ...]] = ABSENT
 

@@ -13,7 +13,7 @@ from usagebill.core.invoices.changes import payment_refusal
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment, payment_by_hand, payment_errors, payment_event
 from usagebill.core.statuses import PaymentStatus
-from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
 from usagebill.operations import payment_receipts
 from usagebill.operations.backlog import after_backlog, of_record
 from usagebill.operations.payment_status import move_payment
@@ -33,10 +33,10 @@ _SHOWN = eq("is_shown", True)
 class PaymentInput:
     """`amount_cents` is an integer, not text; `paid_at` is any date or date-time, by default now."""
 
-    invoice_id: Maybe[str] = ABSENT
-    amount_cents: Maybe[object] = ABSENT
-    reference: Maybe[str] = ABSENT
-    paid_at: Maybe[object] = ABSENT
+    invoice_id: Maybe[str] = described(required="create")
+    amount_cents: Maybe[object] = described("The amount paid.", unit="cents", example=100, required="create")
+    reference: Maybe[str] = described("Your reference of the payment.", example="bank transfer 17", required="create")
+    paid_at: Maybe[object] = described("When it was paid.", default="now")
 
 
 @Input

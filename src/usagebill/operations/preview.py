@@ -48,7 +48,7 @@ from usagebill.core.subscriptions import (
     known_since,
     start_of,
 )
-from usagebill.inputs import ABSENT, Input, Maybe, read, sent_as
+from usagebill.inputs import ABSENT, Input, Maybe, described, read
 from usagebill.json_text import JsonObject
 from usagebill.operations import coupons, customers
 from usagebill.operations.backlog import Unrelated, settle_backlog, without_backlog
@@ -78,13 +78,19 @@ class PreviewInput:
     """`customer` and `plan_code` for a new subscription; `subscriptions` {external_ids, plan_code, terminated_at} for
     the next invoice of an existing customer."""
 
-    customer: Maybe[Mapping[str, object]] = sent_as(CustomerInput)
+    customer: Maybe[Mapping[str, object]] = described(
+        "The customer: an `external_id`, fields that replace the stored ones, or both.",
+        required="create",
+        shape=CustomerInput,
+    )
     plan_code: Maybe[str] = ABSENT
     subscription_at: Maybe[str] = ABSENT
     bill_from: Maybe[str] = ABSENT
     billing_time: Maybe[str] = ABSENT
-    coupons: Maybe[object] = sent_as(tuple[CouponInput, ...])
-    subscriptions: Maybe[object] = ABSENT
+    coupons: Maybe[object] = described(
+        "Coupons for a customer without any: by `code`, or with the fields of a new one.", shape=tuple[CouponInput, ...]
+    )
+    subscriptions: Maybe[object] = described("Existing subscriptions to preview the next invoice of.")
     billing_entity_code: Maybe[str] = ABSENT
 
 

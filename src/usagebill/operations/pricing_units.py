@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from usagebill.core.errors import Invalid
 from usagebill.core.pricing_units import PricingUnit, pricing_unit_definition_errors
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.storage.conditions import eq
 from usagebill.storage.ports import Page
@@ -13,9 +13,9 @@ from usagebill.work import Reader, Work
 
 @Input
 class PricingUnitInput:
-    name: Maybe[str] = ABSENT
-    code: Maybe[str] = ABSENT
-    short_name: Maybe[str] = ABSENT
+    name: Maybe[str] = described(required="create")
+    code: Maybe[str] = described(required="create")
+    short_name: Maybe[str] = described(required="create")
     description: Maybe[str] = ABSENT
 
 

@@ -34,7 +34,7 @@ from usagebill.core.progressive_billing import (
 )
 from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckUsageThresholds
-from usagebill.inputs import ABSENT, Input, Maybe, is_given
+from usagebill.inputs import ABSENT, Input, Maybe, described, is_given
 from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.backlog import after_backlog, of_subscriptions, settle_backlog
 from usagebill.operations.invoices.record import record
@@ -279,13 +279,15 @@ class LifetimeUsageNow:
 
 @Input
 class LifetimeUsageInput:
-    external_historical_usage_amount_cents: Maybe[Annotated[int, limits.HISTORICAL_USAGE]] = ABSENT
+    external_historical_usage_amount_cents: Maybe[Annotated[int, limits.HISTORICAL_USAGE]] = described(
+        "Usage before the customer was billed by usagebill.", unit="cents"
+    )
 
 
 @Input
 class LifetimeUsageOptions:
     subscription_status: Maybe[str] = ABSENT
-    status: Maybe[str] = ABSENT
+    status: Maybe[str] = described("The same as `subscription_status`.", values=tuple(SubscriptionStatus))
 
 
 def _subscription(reader: Reader, external_id: str, options: LifetimeUsageOptions) -> Subscription:

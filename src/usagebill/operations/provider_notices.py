@@ -50,7 +50,7 @@ from usagebill.core.provider_requests import (
     Unhandled,
 )
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
-from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.inputs import Input, Maybe, Paging, described
 from usagebill.operations.disputes import lose
 from usagebill.operations.payables import PAYABLES, find_payable, move
 from usagebill.operations.payment_methods import clear_default, forget_method, keep_method, stop_method
@@ -99,7 +99,7 @@ def keep(work: Work, connection: PaymentConnection, notices: Sequence[Notice]) -
 class NoticeFilters:
     """`status`: pending, succeeded, ignored, unhandled or failed."""
 
-    status: Maybe[str] = ABSENT
+    status: Maybe[str] = described("Only those with this status.")
 
 
 def list_all(reader: Reader, options: NoticeFilters, paging: Paging) -> Page[ProviderNotice]:

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from usagebill.core.activity_logs import Change
 from usagebill.core.errors import Invalid, NotFound
-from usagebill.core.security_logs import SecurityEvent, SecurityLog, security_events
-from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.core.security_logs import LOG_TYPES, SecurityEvent, SecurityLog, security_events
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
 from usagebill.json_text import encode_json
 from usagebill.queries.filters import log_span
 from usagebill.storage.conditions import desc, within
@@ -49,10 +49,10 @@ class SecurityFilters:
 
     from_date: Maybe[str] = ABSENT
     to_date: Maybe[str] = ABSENT
-    user_ids: Maybe[tuple[str, ...]] = ABSENT
-    api_key_ids: Maybe[tuple[str, ...]] = ABSENT
-    log_types: Maybe[tuple[str, ...]] = ABSENT
-    log_events: Maybe[tuple[str, ...]] = ABSENT
+    user_ids: Maybe[tuple[str, ...]] = described("Only those of these users; there are no users.")
+    api_key_ids: Maybe[tuple[str, ...]] = described("Only those of these API keys, by id.")
+    log_types: Maybe[tuple[str, ...]] = described("Only these types of entry.", values=LOG_TYPES)
+    log_events: Maybe[tuple[str, ...]] = described("Only these events.", example=["api_key.created"])
 
 
 def list_all(reader: Reader, options: SecurityFilters, paging: Paging) -> Page[SecurityLog]:

@@ -13,7 +13,7 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.filters import same_values
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described
 from usagebill.operations import draft_invoices
 from usagebill.operations.backlog import after_backlog, of_subscriptions
 from usagebill.operations.plans.charge_endpoints import page_of_filters, pick_filter
@@ -42,7 +42,7 @@ class WhichSubscription:
     """The status of the named subscription, by default active."""
 
     subscription_status: Maybe[str] = ABSENT
-    status: Maybe[str] = ABSENT
+    status: Maybe[str] = described("The same as `subscription_status`.", values=tuple(SubscriptionStatus))
 
 
 def _subscription(reader: Reader, external_id: str, options: WhichSubscription) -> Subscription:

@@ -9,9 +9,9 @@ import attrs
 
 from usagebill.core.customers import without_links
 from usagebill.core.errors import Invalid
-from usagebill.core.sync_connections import KINDS, TARGETED_OBJECTS, SyncConnection
+from usagebill.core.sync_connections import KINDS, KINDS as SYNC_KINDS, TARGETED_OBJECTS, SyncConnection
 from usagebill.core.tax_providers import connection_errors
-from usagebill.inputs import ABSENT, Input, Maybe, changes, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, changes, described, value_or
 from usagebill.operations import synced_documents
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.queries.connections import connection_by_code, connections_of, is_code_taken, linked_customers
@@ -24,15 +24,17 @@ _SWITCHES = ("sync_invoices", "sync_credit_notes", "sync_payments")
 class SyncConnectionInput:
     """`kind` is netsuite, xero, hubspot or salesforce. The `sync_` switches default to on."""
 
-    kind: Maybe[str] = ABSENT
-    code: Maybe[str] = ABSENT
+    kind: Maybe[str] = described("The kind of system.", values=SYNC_KINDS, required="create")
+    code: Maybe[str] = described(required="create")
     name: Maybe[str] = ABSENT
-    url: Maybe[str] = ABSENT
+    url: Maybe[str] = described("The URL of your bridge.", example="https://books.example", required="create")
     api_key: Maybe[str] = attrs.field(default=ABSENT, repr=False)
-    sync_invoices: Maybe[bool] = ABSENT
-    sync_credit_notes: Maybe[bool] = ABSENT
-    sync_payments: Maybe[bool] = ABSENT
-    default_targeted_object: Maybe[str] = ABSENT
+    sync_invoices: Maybe[bool] = described("Whether invoices are sent to it.", default="true")
+    sync_credit_notes: Maybe[bool] = described("Whether credit notes are sent to it.", default="true")
+    sync_payments: Maybe[bool] = described("Whether payments are sent to it.", default="true")
+    default_targeted_object: Maybe[str] = described(
+        "The HubSpot object of customers that are neither a person nor a company.", values=TARGETED_OBJECTS
+    )
 
 
 @without_backlog(Unrelated.CONNECTION)

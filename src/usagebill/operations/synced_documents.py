@@ -48,7 +48,7 @@ from usagebill.core.synced_documents import (
 )
 from usagebill.core.tax_providers import ProviderFailure
 from usagebill.core.webhooks import sign_hmac
-from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.inputs import Input, Maybe, Paging, described
 from usagebill.json_text import encode_json, with_prefix
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.queries.customers import find_customer
@@ -81,9 +81,9 @@ _ENDED = ProviderFailure(code="connection_deleted", message="the connection has 
 class SyncedDocumentFilters:
     """`subject`: customer, invoice, credit_note or payment; `subject_id` names one record."""
 
-    status: Maybe[str] = ABSENT
-    subject: Maybe[str] = ABSENT
-    subject_id: Maybe[str] = ABSENT
+    status: Maybe[str] = described("Only those with this status.")
+    subject: Maybe[str] = described("Only documents of this kind.", values=tuple(SyncSubject))
+    subject_id: Maybe[str] = described("Only the documents of this record, by id.")
 
 
 # Orders

@@ -11,8 +11,8 @@ import attrs
 from usagebill.core.customers import Customer, IntegrationCategory, links_of, without_links
 from usagebill.core.errors import Invalid
 from usagebill.core.tasks import AskTaxProvider, TaxWaitingInvoices
-from usagebill.core.tax_providers import Purpose, TaxConnection, TaxSubject, connection_errors
-from usagebill.inputs import ABSENT, Input, Maybe, changes, value_or
+from usagebill.core.tax_providers import KINDS as TAX_KINDS, Purpose, TaxConnection, TaxSubject, connection_errors
+from usagebill.inputs import ABSENT, Input, Maybe, changes, described, value_or
 from usagebill.operations import draft_invoices
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.queries.connections import connection_by_code, connections_of, is_code_taken, linked_customers
@@ -23,12 +23,14 @@ from usagebill.work import Reader, Work
 class TaxConnectionInput:
     """`item_codes` maps codes of billable metrics, add-ons and plans to the provider's."""
 
-    kind: Maybe[str] = ABSENT
-    code: Maybe[str] = ABSENT
+    kind: Maybe[str] = described("The kind of tax provider.", values=TAX_KINDS, required="create")
+    code: Maybe[str] = described(required="create")
     name: Maybe[str] = ABSENT
-    url: Maybe[str] = ABSENT
+    url: Maybe[str] = described("The URL of the provider.", example="https://taxes.example", required="create")
     api_key: Maybe[str] = attrs.field(default=ABSENT, repr=False)
-    item_codes: Maybe[Mapping[str, str]] = ABSENT
+    item_codes: Maybe[Mapping[str, str]] = described(
+        "Code of what is billed -> the provider's code; `default` for all others."
+    )
 
 
 @without_backlog(Unrelated.NEW)

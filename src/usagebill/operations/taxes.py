@@ -17,7 +17,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.taxes import Tax, tax_problems
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described, value_or
 from usagebill.operations import draft_invoices
 from usagebill.operations.backlog import after_backlog, of_everyone
 from usagebill.queries.billing_entities import default_entity, forget_default_entity
@@ -34,9 +34,11 @@ _TAXED: tuple[type[Taxed], ...] = (BillingEntity, Customer, Plan, Charge, FixedC
 class TaxInput:
     """`rate` is in percent."""
 
-    name: Maybe[str] = ABSENT
-    code: Maybe[str] = ABSENT
-    rate: Maybe[Annotated[Decimal, limits.TAX_RATE]] = ABSENT
+    name: Maybe[str] = described(required="create")
+    code: Maybe[str] = described(required="create")
+    rate: Maybe[Annotated[Decimal, limits.TAX_RATE]] = described(
+        "The rate of the tax.", unit="percent", example="20", required="create"
+    )
     description: Maybe[str] = ABSENT
     applied_to_organization: Maybe[bool] = ABSENT
 

@@ -28,7 +28,7 @@ from usagebill.core.wallets import (
     LOWEST_PRIORITY,
     Wallet,
 )
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.operations.backlog import Unrelated, after_backlog, of_record, without_backlog
 from usagebill.operations.invoices.payment_links import page_of_invoice
 from usagebill.operations.wallet_ledger import keep, take_out
@@ -54,11 +54,13 @@ class TopUpPage:
 class WalletTransactionInput:
     """Credits (texts) to buy, to grant and to void, in this order. A void takes from all, or from one transaction."""
 
-    wallet_id: Maybe[str] = ABSENT
+    wallet_id: Maybe[str] = described(
+        "The wallet, by id.", example="1a901a90-1a90-4a90-8a90-1a901a901a03", required="create"
+    )
     paid_credits: Maybe[object] = ABSENT
     granted_credits: Maybe[object] = ABSENT
-    voided_credits: Maybe[object] = ABSENT
-    voided_transaction_id: Maybe[str] = ABSENT
+    voided_credits: Maybe[object] = described("Credits to void.", unit="credits")
+    voided_transaction_id: Maybe[str] = described("The inbound transaction to void credits of, by id.")
     invoice_requires_successful_payment: Maybe[bool] = ABSENT
     ignore_paid_top_up_limits: Maybe[bool] = ABSENT
     name: Maybe[object] = ABSENT
@@ -73,9 +75,11 @@ class WalletTransactionInput:
 class WalletTransactionFilters:
     """All sent filters must match; unknown values are ignored. `metadata` maps keys to values."""
 
-    status: Maybe[str] = ABSENT
-    transaction_type: Maybe[str] = ABSENT
-    transaction_status: Maybe[str] = ABSENT
+    status: Maybe[str] = described("Only those with this status.", values=tuple(WalletTransactionStatus))
+    transaction_type: Maybe[str] = described(
+        "Only inbound transactions, or only outbound ones.", values=tuple(TransactionType)
+    )
+    transaction_status: Maybe[str] = described("Only transactions of this kind.", values=tuple(TransactionKind))
     metadata: Maybe[Mapping[str, object]] = ABSENT
 
 

@@ -15,7 +15,7 @@ from usagebill.core.webhooks import (
     endpoint_problems,
     sent_event_types,
 )
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described, value_or
 from usagebill.operations import webhooks
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.storage.conditions import asc, desc, eq
@@ -27,8 +27,8 @@ from usagebill.work import Reader, Work
 class WebhookEndpointInput:
     """`event_types`: null for all events, an empty list for none."""
 
-    webhook_url: Maybe[str] = ABSENT
-    signature_algo: Maybe[str] = ABSENT
+    webhook_url: Maybe[str] = described(required="create")
+    signature_algo: Maybe[str] = described("How messages are signed.", values=tuple(SignatureAlgorithm), default="jwt")
     name: Maybe[str] = ABSENT
     event_types: Maybe[object] = ABSENT
 

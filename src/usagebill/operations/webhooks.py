@@ -33,7 +33,7 @@ from usagebill.core.webhooks import (
     retry_milliseconds,
     sign_hmac,
 )
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.storage.conditions import (
     Condition,
@@ -83,18 +83,18 @@ class MessageFilters:
     """
 
     webhook_endpoint_id: Maybe[str] = ABSENT
-    statuses: Maybe[tuple[str, ...]] = ABSENT
-    event_types: Maybe[tuple[str, ...]] = ABSENT
+    statuses: Maybe[tuple[str, ...]] = described("Only those with these statuses.", values=tuple(MessageStatus))
+    event_types: Maybe[tuple[str, ...]] = described("Only messages of these types.", example=["invoice.created"])
     http_statuses: Maybe[tuple[str, ...]] = ABSENT
-    from_date: Maybe[datetime] = ABSENT
-    to_date: Maybe[datetime] = ABSENT
+    from_date: Maybe[datetime] = described("Only those at or after this instant.")
+    to_date: Maybe[datetime] = described("Only those at or before this instant.")
 
 
 @Input
 class HistoryFilters:
     """`MessageFilters` with `search_term`, a part of a message's id or of its object's."""
 
-    statuses: Maybe[tuple[str, ...]] = ABSENT
+    statuses: Maybe[tuple[str, ...]] = described("Only those with one of these statuses.")
     event_types: Maybe[tuple[str, ...]] = ABSENT
     http_statuses: Maybe[tuple[str, ...]] = ABSENT
     from_date: Maybe[datetime] = ABSENT
@@ -107,7 +107,7 @@ class ResendFilters:
     """The failed messages to resend: of one endpoint, of some types, last changed within dates (inclusive)."""
 
     webhook_endpoint_id: Maybe[str] = ABSENT
-    event_types: Maybe[tuple[str, ...]] = ABSENT
+    event_types: Maybe[tuple[str, ...]] = described("Resends messages of these types.", example=["invoice.created"])
     from_date: Maybe[datetime] = ABSENT
     to_date: Maybe[datetime] = ABSENT
 

@@ -20,7 +20,7 @@ from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.pricing.projection import Projection, project, projected_units
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.taxes import usage_taxes_cents
-from usagebill.inputs import ABSENT, Input, Maybe
+from usagebill.inputs import ABSENT, Input, Maybe, described
 from usagebill.json_text import parse_json
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.contracts import contract_of
@@ -66,16 +66,18 @@ class UsageOptions:
     external_subscription_id: Maybe[str] = ABSENT
     apply_taxes: Maybe[bool] = ABSENT
     charge_id: Maybe[str] = ABSENT
-    filter_by_charge_id: Maybe[str] = ABSENT
+    filter_by_charge_id: Maybe[str] = described("The same as `charge_id`.")
     charge_code: Maybe[str] = ABSENT
-    filter_by_charge_code: Maybe[str] = ABSENT
+    filter_by_charge_code: Maybe[str] = described("The same as `charge_code`.")
     billable_metric_code: Maybe[str] = ABSENT
-    filter_by_metric_code: Maybe[str] = ABSENT
-    group: Maybe[object] = ABSENT
-    filter_by_group: Maybe[object] = ABSENT
-    filter_by_presentation: Maybe[object] = ABSENT
-    skip_grouping: Maybe[bool] = ABSENT
-    full_usage: Maybe[bool] = ABSENT
+    filter_by_metric_code: Maybe[str] = described("The same as `billable_metric_code`.")
+    group: Maybe[object] = described("The same as `filter_by_group`.")
+    filter_by_group: Maybe[object] = described("Only the group with these values of the pricing group keys.")
+    filter_by_presentation: Maybe[object] = described("The presentation keys to break units down by.")
+    skip_grouping: Maybe[bool] = described("Whether groups are added up.", default="false")
+    full_usage: Maybe[bool] = described(
+        "Whether to include usage of the period that is already invoiced.", default="false"
+    )
 
 
 @Input

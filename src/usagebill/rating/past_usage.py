@@ -12,7 +12,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.inputs import ABSENT, MOST_PER_PAGE, Input, Maybe, Paging
+from usagebill.inputs import ABSENT, MOST_PER_PAGE, Input, Maybe, Paging, described
 from usagebill.storage.conditions import desc, eq, present, related
 from usagebill.storage.ports import Page
 from usagebill.work import Reader
@@ -22,7 +22,7 @@ from usagebill.work import Reader
 class PastUsageOptions:
     external_subscription_id: Maybe[str] = ABSENT
     billable_metric_code: Maybe[str] = ABSENT
-    periods_count: Maybe[Annotated[int, limits.PAST_PERIODS]] = ABSENT
+    periods_count: Maybe[Annotated[int, limits.PAST_PERIODS]] = described("The number of past periods.", unit="periods")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,11 @@
-"""The reference: the meaning and values of every field of every request and answer, in one place.
+"""The reference: the meaning and values of every field of every request and answer.
+
+A request says them on its input class; names that requests and answers share, and answers, are here.
 
 OpenAPI, `/docs`, `help()`, the types of the library and the site are generated from it.
 """
 
-from usagebill.reference.field import Field as Field
+from usagebill.inputs import Field as Field
 from usagebill.reference.lookup import (
     bare as bare,
     field_of as field_of,

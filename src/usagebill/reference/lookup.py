@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import attrs
 
-from usagebill.inputs import Absent, range_of, shape_of
+from usagebill.inputs import INPUTS, Absent, Field, meaning_of, range_of, required_fields, shape_of
 from usagebill.reference.answers import SHOWN
-from usagebill.reference.field import Field
 from usagebill.reference.fields import FIELDS
 from usagebill.reference.forms import FORMS
-from usagebill.reference.required import REQUIRED, REQUIRED_INSIDE, REQUIRED_NEW
+from usagebill.reference.required import REQUIRED
 from usagebill.reference.structures import MODEL_PROPERTIES, SHAPES
 
 
@@ -57,10 +56,19 @@ def hint_of(kind: type, name: str) -> Any:
 
 def field_of(kind: type, name: str) -> Field:
     """The description of a field. Raises `LookupError` if there is none."""
-    known = FIELDS.get(f"{kind.__name__}.{name}") or FIELDS.get(name)
+    known = meaning_of(kind, name) or FIELDS.get(f"{kind.__name__}.{name}") or FIELDS.get(name)
     if known is None:
-        raise LookupError(f"{kind.__name__}.{name} has no description in usagebill.reference.fields")
+        raise LookupError(
+            f"{kind.__name__}.{name} is not `described`, and its name is not in usagebill.reference.fields"
+        )
     return known
+
+
+def _field_at(place: str) -> Field | None:
+    """The description of a field of a request: `CouponInput.frequency`."""
+    kind, _, name = place.partition(".")
+    known = meaning_of(INPUTS[kind], name) if kind in INPUTS else None
+    return known or FIELDS.get(place)
 
 
 def shown_field(name: str, field: str) -> Field:
@@ -71,21 +79,25 @@ def shown_field(name: str, field: str) -> Field:
     """
     names = [name] if name not in FORMS else [name, FORMS[name]]
     for object_name in names:
-        known = SHOWN.get(f"{object_name}.{field}") or FIELDS.get(f"{object_name}Input.{field}")
+        known = SHOWN.get(f"{object_name}.{field}") or _field_at(f"{object_name}Input.{field}")
+        known = _field_at(known) if isinstance(known, str) else known
         if known is not None:
             return known
     known = SHOWN.get(field) or FIELDS.get(field)
+    known = _field_at(known) if isinstance(known, str) else known
     if known is None:
         raise LookupError(f"{name}.{field} has no description in usagebill.reference.answers")
     return known
 
 
-def required_of(operation: str) -> tuple[str, ...]:
-    """The required fields of an operation (`plans.create`)."""
-    return REQUIRED.get(operation, ())
+def required_of(operation: str, kinds: Iterable[type]) -> tuple[str, ...]:
+    """The required fields of an operation (`plans.create`) with these inputs."""
+    if operation.partition(".")[2].startswith("update"):
+        return ()
+    marked = tuple(name for kind in kinds for name in required_fields(kind, "new", "create"))
+    return REQUIRED.get(operation) or marked
 
 
 def required_inside(kind: type, *, new: bool = False) -> tuple[str, ...]:
     """The required fields of a part of a request; `new`: in a request that creates the record that it belongs to."""
-    name = kind.__name__
-    return REQUIRED_INSIDE.get(name, REQUIRED_NEW.get(name, ()) if new else ())
+    return required_fields(kind, "always", "new") if new else required_fields(kind, "always")

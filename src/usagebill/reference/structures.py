@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TypeAlias
 
-from usagebill.inputs import ABSENT, Input, Maybe
+from usagebill.inputs import ABSENT, Input, Maybe, described
 
 
 @Input
@@ -17,66 +17,78 @@ class PresentationOptions:
 
 @Input
 class PresentationKey:
-    value: Maybe[str] = ABSENT
-    options: Maybe[PresentationOptions] = ABSENT
+    value: Maybe[str] = described("The property of events.", example="region", required="always")
+    options: Maybe[PresentationOptions] = described("Display options of the breakdown.")
 
 
 @Input
 class StandardProperties:
     """Every unit costs the same."""
 
-    amount: Maybe[Decimal] = ABSENT
+    amount: Maybe[Decimal] = described("The price of one unit.", unit="major units", example="0.25", required="always")
     pricing_group_keys: Maybe[tuple[str, ...]] = ABSENT
     presentation_group_keys: Maybe[tuple[PresentationKey, ...]] = ABSENT
 
 
 @Input
 class GraduatedRange:
-    from_value: Maybe[int] = ABSENT
-    to_value: Maybe[int] = ABSENT
-    per_unit_amount: Maybe[Decimal] = ABSENT
-    flat_amount: Maybe[Decimal] = ABSENT
+    from_value: Maybe[int] = described(required="always")
+    to_value: Maybe[int] = described(required="always")
+    per_unit_amount: Maybe[Decimal] = described(
+        "The price of each unit in the range.", unit="major units", example="0.25", required="always"
+    )
+    flat_amount: Maybe[Decimal] = described(required="always")
 
 
 @Input
 class GraduatedProperties:
     """Each range prices the units inside it."""
 
-    graduated_ranges: Maybe[tuple[GraduatedRange, ...]] = ABSENT
+    graduated_ranges: Maybe[tuple[GraduatedRange, ...]] = described(
+        "The ranges, starting at 0 without gaps; the last is open-ended.", required="always"
+    )
     pricing_group_keys: Maybe[tuple[str, ...]] = ABSENT
     presentation_group_keys: Maybe[tuple[PresentationKey, ...]] = ABSENT
 
 
 @Input
 class GraduatedPercentageRange:
-    from_value: Maybe[int] = ABSENT
-    to_value: Maybe[int] = ABSENT
-    rate: Maybe[Decimal] = ABSENT
-    flat_amount: Maybe[Decimal] = ABSENT
+    from_value: Maybe[int] = described(required="always")
+    to_value: Maybe[int] = described(required="always")
+    rate: Maybe[Decimal] = described(
+        "The percentage of the units in the range.", unit="percent", example="1", required="always"
+    )
+    flat_amount: Maybe[Decimal] = described(required="always")
 
 
 @Input
 class GraduatedPercentageProperties:
     """Each range takes a percentage of the units inside it."""
 
-    graduated_percentage_ranges: Maybe[tuple[GraduatedPercentageRange, ...]] = ABSENT
+    graduated_percentage_ranges: Maybe[tuple[GraduatedPercentageRange, ...]] = described(
+        "The ranges, starting at 0 without gaps; the last is open-ended.", required="always"
+    )
     pricing_group_keys: Maybe[tuple[str, ...]] = ABSENT
     presentation_group_keys: Maybe[tuple[PresentationKey, ...]] = ABSENT
 
 
 @Input
 class VolumeRange:
-    from_value: Maybe[int] = ABSENT
-    to_value: Maybe[int] = ABSENT
-    per_unit_amount: Maybe[Decimal] = ABSENT
-    flat_amount: Maybe[Decimal] = ABSENT
+    from_value: Maybe[int] = described(required="always")
+    to_value: Maybe[int] = described(required="always")
+    per_unit_amount: Maybe[Decimal] = described(
+        "The price of every unit if the total is in this range.", unit="major units", required="always"
+    )
+    flat_amount: Maybe[Decimal] = described("Added to the total.", unit="major units", required="always")
 
 
 @Input
 class VolumeProperties:
     """The range that the total falls into prices all units."""
 
-    volume_ranges: Maybe[tuple[VolumeRange, ...]] = ABSENT
+    volume_ranges: Maybe[tuple[VolumeRange, ...]] = described(
+        "The ranges, starting at 0 without gaps; the last is open-ended.", required="always"
+    )
     pricing_group_keys: Maybe[tuple[str, ...]] = ABSENT
     presentation_group_keys: Maybe[tuple[PresentationKey, ...]] = ABSENT
 
@@ -85,9 +97,13 @@ class VolumeProperties:
 class PackageProperties:
     """Units are sold in packages; a started one costs as much as a full one."""
 
-    amount: Maybe[Decimal] = ABSENT
-    package_size: Maybe[int] = ABSENT
-    free_units: Maybe[int] = ABSENT
+    amount: Maybe[Decimal] = described("The price of one package.", unit="major units", example="5", required="always")
+    package_size: Maybe[int] = described(
+        "How many units a package holds.", unit="units", example=100, required="always"
+    )
+    free_units: Maybe[int] = described(
+        "Units that are free in each period.", unit="units", example=0, required="always"
+    )
     pricing_group_keys: Maybe[tuple[str, ...]] = ABSENT
     presentation_group_keys: Maybe[tuple[PresentationKey, ...]] = ABSENT
 
@@ -96,12 +112,16 @@ class PackageProperties:
 class PercentageProperties:
     """A percentage of the units, and a fixed amount for each event."""
 
-    rate: Maybe[Decimal] = ABSENT
-    fixed_amount: Maybe[Decimal] = ABSENT
-    free_units_per_events: Maybe[int] = ABSENT
-    free_units_per_total_aggregation: Maybe[Decimal] = ABSENT
-    per_transaction_min_amount: Maybe[Decimal] = ABSENT
-    per_transaction_max_amount: Maybe[Decimal] = ABSENT
+    rate: Maybe[Decimal] = described("The percentage of the units.", unit="percent", example="1.5", required="always")
+    fixed_amount: Maybe[Decimal] = described(
+        "The price of each event in addition to the percentage.", unit="major units", default="0"
+    )
+    free_units_per_events: Maybe[int] = described("How many events are free in each period.", unit="events")
+    free_units_per_total_aggregation: Maybe[Decimal] = described(
+        "How many units are free in each period.", unit="units"
+    )
+    per_transaction_min_amount: Maybe[Decimal] = described("The minimum price of one event.", unit="major units")
+    per_transaction_max_amount: Maybe[Decimal] = described("The maximum price of one event.", unit="major units")
     pricing_group_keys: Maybe[tuple[str, ...]] = ABSENT
     presentation_group_keys: Maybe[tuple[PresentationKey, ...]] = ABSENT
 
@@ -118,7 +138,7 @@ class DynamicProperties:
 class CustomProperties:
     """The amount is what a custom aggregation has accumulated."""
 
-    custom_properties: Maybe[Mapping[str, object]] = ABSENT
+    custom_properties: Maybe[Mapping[str, object]] = described("Input of your aggregation program.")
     pricing_group_keys: Maybe[tuple[str, ...]] = ABSENT
     presentation_group_keys: Maybe[tuple[PresentationKey, ...]] = ABSENT
 
@@ -153,23 +173,27 @@ class PaymentMethodChoice:
     """How an invoice is paid: through the customer's provider, by one of its methods, or by hand."""
 
     payment_method_type: Maybe[str] = ABSENT
-    payment_method_id: Maybe[str] = ABSENT
+    payment_method_id: Maybe[str] = described(
+        "One of the customer's payment methods, by id.", default="the customer's default one"
+    )
 
 
 @Input
 class ActivationRuleInput:
     """A condition for the activation of a subscription."""
 
-    type: Maybe[str] = ABSENT
-    timeout_hours: Maybe[int] = ABSENT
+    type: Maybe[str] = described("The condition.", values=("payment",), required="always")
+    timeout_hours: Maybe[int] = described(
+        "How long to wait for the payment; 0 for no limit.", unit="hours", default="0"
+    )
 
 
 @Input
 class CreditNoteItemInput:
     """The credited amount of one fee."""
 
-    fee_id: Maybe[str] = ABSENT
-    amount_cents: Maybe[int] = ABSENT
+    fee_id: Maybe[str] = described(required="always")
+    amount_cents: Maybe[int] = described("The credited part of the fee, before taxes.", unit="cents", example=100)
 
 
 @Input
@@ -182,40 +206,46 @@ class MetadataPair:
 class PreviewSubscriptions:
     """Which subscriptions to preview, and what happens to them."""
 
-    external_ids: Maybe[tuple[str, ...]] = ABSENT
-    plan_code: Maybe[str] = ABSENT
-    terminated_at: Maybe[datetime] = ABSENT
+    external_ids: Maybe[tuple[str, ...]] = described(
+        "The subscriptions, by your own ids.", example=["acme-1"], required="always"
+    )
+    plan_code: Maybe[str] = described("Previews the invoice of a change to this plan.")
+    terminated_at: Maybe[datetime] = described("Previews the invoice of their end at this instant.")
 
 
 @Input
 class PrivilegeConfig:
-    select_options: Maybe[tuple[str, ...]] = ABSENT
+    select_options: Maybe[tuple[str, ...]] = described(required="always")
 
 
 @Input
 class EventFields:
     """A usage event."""
 
-    transaction_id: Maybe[str] = ABSENT
-    code: Maybe[str] = ABSENT
+    transaction_id: Maybe[str] = described(required="always")
+    code: Maybe[str] = described("The billable metric, by code.", example="storage", required="always")
     external_subscription_id: Maybe[str] = ABSENT
     timestamp: Maybe[datetime | Decimal] = ABSENT
     precise_total_amount_cents: Maybe[Decimal] = ABSENT
-    properties: Maybe[Mapping[str, object]] = ABSENT
+    properties: Maybe[Mapping[str, object]] = described("Values for the metric, filters and groups.")
 
 
 @Input
 class CloudEventFields:
     """A usage event as a CloudEvent 1.0."""
 
-    specversion: Maybe[str] = ABSENT
-    id: Maybe[str] = ABSENT
-    source: Maybe[str] = ABSENT
-    type: Maybe[str] = ABSENT
-    subject: Maybe[str] = ABSENT
-    time: Maybe[datetime] = ABSENT
-    data: Maybe[Mapping[str, object]] = ABSENT
-    precisetotalamountcents: Maybe[Decimal] = ABSENT
+    specversion: Maybe[str] = described(
+        "The version of CloudEvents.", values=("1.0",), example="1.0", required="always"
+    )
+    id: Maybe[str] = described("The id of the event, unique per source.", example="7", required="always")
+    source: Maybe[str] = described(
+        "Where it happened; `source` and `id` identify the event.", example="/meter/eu", required="always"
+    )
+    type: Maybe[str] = described("The billable metric, by code.", example="storage", required="always")
+    subject: Maybe[str] = described("The subscription, by external id.", example="acme-1", required="always")
+    time: Maybe[datetime] = described("When it happened, RFC 3339.", default="now")
+    data: Maybe[Mapping[str, object]] = described("The properties of the event.", example={"gb": 46.5})
+    precisetotalamountcents: Maybe[Decimal] = described("The price of a dynamic charge.", unit="cents", example="12.5")
 
 
 # The types of fields that their input class leaves open: by class and field, or by field alone.

@@ -6,20 +6,26 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from usagebill.core import limits
-from usagebill.inputs import ABSENT, Input, Maybe
+from usagebill.inputs import ABSENT, Input, Maybe, described
 
 
 @Input
 class CreditNoteInput:
     """`items`: objects of `fee_id` and `amount_cents`, before taxes and coupons. The three amounts are with taxes."""
 
-    invoice_id: Maybe[str] = ABSENT
+    invoice_id: Maybe[str] = described(required="create")
     reason: Maybe[str] = ABSENT
     description: Maybe[str] = ABSENT
-    credit_amount_cents: Maybe[Annotated[int, limits.INVOICE_PART]] = ABSENT
-    refund_amount_cents: Maybe[Annotated[int, limits.INVOICE_PART]] = ABSENT
-    offset_amount_cents: Maybe[Annotated[int, limits.INVOICE_PART]] = ABSENT
-    items: Maybe[object] = ABSENT
+    credit_amount_cents: Maybe[Annotated[int, limits.INVOICE_PART]] = described(
+        "The amount credited to later invoices, with taxes.", unit="cents", example=100
+    )
+    refund_amount_cents: Maybe[Annotated[int, limits.INVOICE_PART]] = described(
+        "The refunded amount, with taxes.", unit="cents"
+    )
+    offset_amount_cents: Maybe[Annotated[int, limits.INVOICE_PART]] = described(
+        "The amount deducted from the unpaid invoice, with taxes.", unit="cents"
+    )
+    items: Maybe[object] = described(required="create")
     metadata: Maybe[Mapping[str, object]] = ABSENT
 
 
@@ -27,5 +33,5 @@ class CreditNoteInput:
 class CreditNoteEstimateInput:
     """`items` as in `CreditNoteInput`."""
 
-    invoice_id: Maybe[str] = ABSENT
-    items: Maybe[object] = ABSENT
+    invoice_id: Maybe[str] = described(required="create")
+    items: Maybe[object] = described(required="create")

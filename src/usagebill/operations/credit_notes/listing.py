@@ -8,7 +8,7 @@ from usagebill.core.errors import Invalid
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ceil_to, floor_to
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES
-from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.filters import (
     CUSTOMER_COLUMNS,
@@ -47,12 +47,12 @@ class CreditNoteFilters:
     issuing_date_to: Maybe[str] = ABSENT
     amount_from: Maybe[str] = ABSENT
     amount_to: Maybe[str] = ABSENT
-    credit_status: Maybe[object] = ABSENT
+    credit_status: Maybe[object] = described("Only those with this credit status.", values=tuple(CreditStatus))
     refund_status: Maybe[object] = ABSENT
-    reason: Maybe[object] = ABSENT
-    types: Maybe[object] = ABSENT
+    reason: Maybe[object] = described("Only those with these reasons.", values=tuple(CreditNoteReason))
+    types: Maybe[object] = described("Only those with one of these parts.", values=("credit", "refund", "offset"))
     currency: Maybe[str] = ABSENT
-    invoice_number: Maybe[str] = ABSENT
+    invoice_number: Maybe[str] = described("Only those of the invoice with this number.")
     purchase_order_number: Maybe[str] = ABSENT
     self_billed: Maybe[object] = ABSENT
     billing_entity_codes: Maybe[tuple[str, ...]] = ABSENT

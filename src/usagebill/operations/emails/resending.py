@@ -8,7 +8,7 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.emails import Recipients, list_problems, read_list
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.invoices.life_cycle import InvoiceStatus
-from usagebill.inputs import ABSENT, Input, Maybe, value_or
+from usagebill.inputs import Input, Maybe, described, value_or
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.documents.orders import Documented
 from usagebill.operations.emails.orders import (
@@ -27,9 +27,9 @@ from usagebill.work import Work
 class ResendInput:
     """Lists of addresses. Without `to`, or with an empty one, the e-mail goes to the customer's own."""
 
-    to: Maybe[Annotated[object, list[str]]] = ABSENT
-    cc: Maybe[Annotated[object, list[str]]] = ABSENT
-    bcc: Maybe[Annotated[object, list[str]]] = ABSENT
+    to: Maybe[Annotated[object, list[str]]] = described("The recipients.", default="the customer's address")
+    cc: Maybe[Annotated[object, list[str]]] = described("The recipients of copies.")
+    bcc: Maybe[Annotated[object, list[str]]] = described("The recipients of blind copies.")
 
 
 @without_backlog(Unrelated.STORED)

@@ -14,7 +14,7 @@ from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge
-from usagebill.inputs import ABSENT, Input, Maybe
+from usagebill.inputs import ABSENT, Input, Maybe, described
 from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.adjustments import of_draft
@@ -35,7 +35,9 @@ class AdjustedFeeInput:
     charge_filter_id: Maybe[str] = ABSENT
     fixed_charge_id: Maybe[str] = ABSENT
     units: Maybe[Annotated[Decimal, limits.LINE_UNITS]] = ABSENT
-    unit_precise_amount: Maybe[Annotated[Decimal, limits.LINE_UNIT_PRICE]] = ABSENT
+    unit_precise_amount: Maybe[Annotated[Decimal, limits.LINE_UNIT_PRICE]] = described(
+        "The price of one unit.", unit="major units", example="1.25"
+    )
     invoice_display_name: Maybe[str] = ABSENT
 
 

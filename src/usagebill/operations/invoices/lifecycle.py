@@ -14,7 +14,7 @@ from usagebill.core.invoices.records import Invoice, InvoiceMetadata
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tasks import MarkOverdue
 from usagebill.core.tax_providers import TaxSubject
-from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, described, is_given, value_or
 from usagebill.operations import synced_documents
 from usagebill.operations.backlog import Unrelated, after_backlog, of_record, without_backlog
 from usagebill.operations.credit_notes.automatic import check_void_amounts
@@ -34,8 +34,8 @@ class MetadataItemInput:
     """A metadata item; with the id of an existing item it changes that."""
 
     id: Maybe[str] = ABSENT
-    key: Maybe[str] = ABSENT
-    value: Maybe[str] = ABSENT
+    key: Maybe[str] = described(required="always")
+    value: Maybe[str] = described(required="always")
 
 
 @Input
@@ -50,9 +50,13 @@ class InvoiceUpdate:
 class InvoiceVoid:
     """With `generate_credit_note`, the amounts (cents with taxes) are given back as credit and refund."""
 
-    generate_credit_note: Maybe[bool] = ABSENT
-    refund_amount: Maybe[Annotated[int, limits.INVOICE_PART]] = ABSENT
-    credit_amount: Maybe[Annotated[int, limits.INVOICE_PART]] = ABSENT
+    generate_credit_note: Maybe[bool] = described(
+        "Whether to create a credit note for the amount paid.", default="false"
+    )
+    refund_amount: Maybe[Annotated[int, limits.INVOICE_PART]] = described("The refunded amount.", unit="cents")
+    credit_amount: Maybe[Annotated[int, limits.INVOICE_PART]] = described(
+        "The amount credited to later invoices.", unit="cents"
+    )
 
 
 @after_backlog(of_record(Invoice))

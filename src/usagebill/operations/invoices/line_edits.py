@@ -18,7 +18,7 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.invoices.regeneration import copied_line, relinked
-from usagebill.inputs import ABSENT, Input, Maybe, is_given
+from usagebill.inputs import ABSENT, Input, Maybe, described, is_given
 from usagebill.operations.backlog import Unrelated, after_backlog, of_record, without_backlog
 from usagebill.operations.invoices import adjustments
 from usagebill.operations.invoices.adjustments import AdjustedFeeInput
@@ -84,7 +84,9 @@ class RegeneratedFeeInput:
     charge_filter_id: Maybe[str] = ABSENT
     fixed_charge_id: Maybe[str] = ABSENT
     units: Maybe[Annotated[Decimal, limits.LINE_UNITS]] = ABSENT
-    unit_amount: Maybe[Annotated[Decimal, limits.LINE_UNIT_PRICE]] = ABSENT
+    unit_amount: Maybe[Annotated[Decimal, limits.LINE_UNIT_PRICE]] = described(
+        "The price of one unit.", unit="major units", example="1.25"
+    )
     invoice_display_name: Maybe[str] = ABSENT
 
 

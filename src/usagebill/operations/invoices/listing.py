@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid
-from usagebill.core.invoices.life_cycle import VISIBLE
+from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ceil_to, floor_to
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES
-from usagebill.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.filters import (
     CUSTOMER_COLUMNS,
@@ -52,23 +52,29 @@ class InvoiceFilters:
     """Filters of lists of invoices. Amounts are totals in cents; both bounds are inclusive."""
 
     external_customer_id: Maybe[str] = ABSENT
-    customer_external_id: Maybe[str] = ABSENT
-    status: Maybe[object] = ABSENT
-    statuses: Maybe[object] = ABSENT
-    payment_status: Maybe[object] = ABSENT
-    payment_statuses: Maybe[object] = ABSENT
-    payment_overdue: Maybe[object] = ABSENT
-    payment_dispute_lost: Maybe[object] = ABSENT
-    partially_paid: Maybe[object] = ABSENT
+    customer_external_id: Maybe[str] = described("Only those of this customer, by your own id.")
+    status: Maybe[object] = described("Only those with these statuses.", values=tuple(InvoiceStatus))
+    statuses: Maybe[object] = described("The same as `status`.", values=tuple(InvoiceStatus))
+    payment_status: Maybe[object] = described(
+        "Only those with these payment statuses.", values=INVOICE_PAYMENT_STATUSES
+    )
+    payment_statuses: Maybe[object] = described(
+        "Only those with one of these payment statuses.", values=INVOICE_PAYMENT_STATUSES
+    )
+    payment_overdue: Maybe[object] = described("Only overdue ones, or only others.")
+    payment_dispute_lost: Maybe[object] = described("Only those with a lost dispute, or only others.")
+    partially_paid: Maybe[object] = described("Only partially paid ones, or only others.")
     self_billed: Maybe[object] = ABSENT
-    invoice_type: Maybe[str] = ABSENT
+    invoice_type: Maybe[str] = described("Only those of this type.", values=tuple(InvoiceType))
     currency: Maybe[str] = ABSENT
     issuing_date_from: Maybe[str] = ABSENT
     issuing_date_to: Maybe[str] = ABSENT
     amount_from: Maybe[str] = ABSENT
     amount_to: Maybe[str] = ABSENT
     purchase_order_number: Maybe[str] = ABSENT
-    settlements: Maybe[object] = ABSENT
+    settlements: Maybe[object] = described(
+        "Only those settled by payments, credit notes or both.", values=("payment", "credit_note")
+    )
     billing_entity_codes: Maybe[tuple[str, ...]] = ABSENT
     metadata: Maybe[Mapping[str, object]] = ABSENT
     search_term: Maybe[str] = ABSENT

@@ -33,7 +33,7 @@ from usagebill.core.one_off_requests import (
 )
 from usagebill.core.payment_methods import chosen_method
 from usagebill.core.taxes import Tax, taxed_fee
-from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, described, is_given, value_or
 from usagebill.operations import invoice_custom_sections
 from usagebill.operations.backlog import after_backlog, of_customer_in
 from usagebill.operations.customer_currency import bill_in
@@ -50,14 +50,18 @@ from usagebill.work import Reader, Work
 class OneOffFeeInput:
     """`unit_amount_cents` defaults to the add-on's, `units` to 1. Known `tax_codes` replace its taxes."""
 
-    add_on_code: Maybe[str] = ABSENT
-    unit_amount_cents: Maybe[Annotated[int, limits.ONE_OFF_UNIT_PRICE]] = ABSENT
-    units: Maybe[Annotated[Decimal, limits.LINE_UNITS]] = ABSENT
+    add_on_code: Maybe[str] = described(required="always")
+    unit_amount_cents: Maybe[Annotated[int, limits.ONE_OFF_UNIT_PRICE]] = described(
+        "The price of one unit.", unit="cents", default="that of the add-on"
+    )
+    units: Maybe[Annotated[Decimal, limits.LINE_UNITS]] = described(
+        "The number of units.", unit="units", default="1", example="2"
+    )
     description: Maybe[str] = ABSENT
     invoice_display_name: Maybe[str] = ABSENT
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
-    from_datetime: Maybe[object] = ABSENT
-    to_datetime: Maybe[object] = ABSENT
+    from_datetime: Maybe[object] = described("The start of the service period.")
+    to_datetime: Maybe[object] = described("The end of the service period.")
 
 
 @Input
@@ -68,10 +72,10 @@ class SectionChoice:
 
 @Input
 class OneOffInput:
-    external_customer_id: Maybe[str] = ABSENT
+    external_customer_id: Maybe[str] = described(required="create")
     currency: Maybe[str] = ABSENT
-    fees: Maybe[tuple[OneOffFeeInput, ...]] = ABSENT
-    skip_psp: Maybe[bool] = ABSENT
+    fees: Maybe[tuple[OneOffFeeInput, ...]] = described(required="create")
+    skip_psp: Maybe[bool] = described("Whether to skip the payment provider.", default="false")
     payment_method: Maybe[Mapping[str, object]] = ABSENT
     billing_entity_code: Maybe[str] = ABSENT
     purchase_order_number: Maybe[str] = ABSENT

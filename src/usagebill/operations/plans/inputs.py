@@ -7,20 +7,24 @@ from decimal import Decimal
 from typing import Annotated
 
 from usagebill.core import limits
-from usagebill.inputs import ABSENT, Input, Maybe, up_to
+from usagebill.inputs import ABSENT, Input, Maybe, described, up_to
 
 
 @Input
 class AppliedPricingUnitInput:
-    code: Maybe[str] = ABSENT
-    conversion_rate: Maybe[object] = ABSENT
+    code: Maybe[str] = described(required="always")
+    conversion_rate: Maybe[object] = described(required="always")
 
 
 @Input
 class ChargeFilterInput:
     invoice_display_name: Maybe[str] = ABSENT
-    properties: Maybe[Mapping[str, object]] = up_to(None)
-    values: Maybe[Mapping[str, object]] = up_to(None)
+    properties: Maybe[Mapping[str, object]] = described(
+        "Its prices, in the form of the charge's model.", example={"amount": "0.2"}, required="new", most=None
+    )
+    values: Maybe[Mapping[str, object]] = described(
+        "Property -> the values that match.", example={"region": ["us", "eu"]}, required="new", most=None
+    )
     cascade_updates: Maybe[bool] = ABSENT
 
 
@@ -29,20 +33,30 @@ class ChargeInput:
     """A usage charge of a plan; with the `id` of an existing one it changes that."""
 
     id: Maybe[str] = ABSENT
-    code: Maybe[str] = ABSENT
-    billable_metric_id: Maybe[str] = ABSENT
-    charge_model: Maybe[str] = ABSENT
+    code: Maybe[str] = described(required="create")
+    billable_metric_id: Maybe[str] = described(
+        "The billable metric that is priced, by id.", example="1a901a90-1a90-4a90-8a90-1a901a901a04", required="new"
+    )
+    charge_model: Maybe[str] = described(required="new")
     invoice_display_name: Maybe[str] = ABSENT
     pay_in_advance: Maybe[bool] = ABSENT
     prorated: Maybe[bool] = ABSENT
-    invoiceable: Maybe[bool] = ABSENT
-    regroup_paid_fees: Maybe[str] = ABSENT
-    min_amount_cents: Maybe[Annotated[int, limits.CHARGE_MINIMUM]] = ABSENT
-    accepts_target_wallet: Maybe[bool] = ABSENT
+    invoiceable: Maybe[bool] = described("Whether each fee paid in advance gets an invoice.", default="true")
+    regroup_paid_fees: Maybe[str] = described(
+        "`invoice`: paid fees without an invoice are put on one invoice per period.", values=("invoice",)
+    )
+    min_amount_cents: Maybe[Annotated[int, limits.CHARGE_MINIMUM]] = described(
+        "The minimum amount of the charge per period.", unit="cents", default="0"
+    )
+    accepts_target_wallet: Maybe[bool] = described(
+        "Whether events may choose the wallet that pays for them.", default="false"
+    )
     properties: Maybe[Mapping[str, object]] = up_to(None)
     filters: Maybe[tuple[ChargeFilterInput, ...]] = up_to(None)
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
-    applied_pricing_unit: Maybe[AppliedPricingUnitInput] = ABSENT
+    applied_pricing_unit: Maybe[AppliedPricingUnitInput] = described(
+        "A pricing unit of your own, and its conversion rate."
+    )
     cascade_updates: Maybe[bool] = ABSENT
 
 
@@ -51,15 +65,17 @@ class FixedChargeInput:
     """A fixed charge of a plan; with the `id` of an existing one it changes that."""
 
     id: Maybe[str] = ABSENT
-    code: Maybe[str] = ABSENT
-    add_on_id: Maybe[str] = ABSENT
+    code: Maybe[str] = described(required="create")
+    add_on_id: Maybe[str] = described("The add-on, by id; alternatively its code.")
     add_on_code: Maybe[str] = ABSENT
     invoice_display_name: Maybe[str] = ABSENT
-    units: Maybe[object] = ABSENT
-    apply_units_immediately: Maybe[bool] = ABSENT
-    charge_model: Maybe[str] = ABSENT
-    pay_in_advance: Maybe[bool] = ABSENT
-    prorated: Maybe[bool] = ABSENT
+    units: Maybe[object] = described("The number of units charged.", unit="units", example="3")
+    apply_units_immediately: Maybe[bool] = described(
+        "Whether changed units apply immediately, not from the next period.", default="false"
+    )
+    charge_model: Maybe[str] = described(required="new")
+    pay_in_advance: Maybe[bool] = described("Whether it is paid at the start of a period.", default="false")
+    prorated: Maybe[bool] = described("Whether the price is prorated for part of a period.", default="false")
     properties: Maybe[Mapping[str, object]] = up_to(None)
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
     cascade_updates: Maybe[bool] = ABSENT
@@ -67,33 +83,43 @@ class FixedChargeInput:
 
 @Input
 class MinimumCommitmentInput:
-    amount_cents: Maybe[Annotated[int, limits.COMMITMENT]] = ABSENT
+    amount_cents: Maybe[Annotated[int, limits.COMMITMENT]] = described(
+        "The minimum per interval, before taxes.", unit="cents", required="always"
+    )
     invoice_display_name: Maybe[str] = ABSENT
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
 
 
 @Input
 class UsageThresholdInput:
-    amount_cents: Maybe[Annotated[int, limits.THRESHOLD]] = ABSENT
-    threshold_display_name: Maybe[str] = ABSENT
-    recurring: Maybe[bool] = ABSENT
+    amount_cents: Maybe[Annotated[int, limits.THRESHOLD]] = described(
+        "The lifetime usage at which usage is invoiced.", unit="cents", example=10000, required="always"
+    )
+    threshold_display_name: Maybe[str] = described("The name of the threshold on invoices.", example="First 100 euros")
+    recurring: Maybe[bool] = described("Whether every multiple is a threshold.", default="false")
 
 
 @Input
 class PlanInput:
     """A plan. Money is in cents of `amount_currency`, `trial_period` in days."""
 
-    name: Maybe[str] = ABSENT
+    name: Maybe[str] = described(required="create")
     invoice_display_name: Maybe[str] = ABSENT
-    code: Maybe[str] = ABSENT
-    interval: Maybe[str] = ABSENT
+    code: Maybe[str] = described(required="create")
+    interval: Maybe[str] = described(required="create")
     description: Maybe[str] = ABSENT
-    amount_cents: Maybe[Annotated[int, limits.PLAN_FEE]] = ABSENT
-    amount_currency: Maybe[str] = ABSENT
+    amount_cents: Maybe[Annotated[int, limits.PLAN_FEE]] = described(
+        "The fee of each interval, before taxes.", unit="cents", example=4900, required="create"
+    )
+    amount_currency: Maybe[str] = described(required="create")
     trial_period: Maybe[Annotated[Decimal, limits.TRIAL]] = ABSENT
-    pay_in_advance: Maybe[bool] = ABSENT
-    bill_charges_monthly: Maybe[bool] = ABSENT
-    bill_fixed_charges_monthly: Maybe[bool] = ABSENT
+    pay_in_advance: Maybe[bool] = described("Whether the fee is paid at the start of each interval.", required="create")
+    bill_charges_monthly: Maybe[bool] = described(
+        "Whether usage of a yearly or semiannual plan is billed every month.", default="false"
+    )
+    bill_fixed_charges_monthly: Maybe[bool] = described(
+        "Whether fixed charges of a yearly or semiannual plan are billed every month.", default="false"
+    )
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
     minimum_commitment: Maybe[MinimumCommitmentInput] = ABSENT
     charges: Maybe[tuple[ChargeInput, ...]] = ABSENT
@@ -135,17 +161,17 @@ class Cascade:
 class ChargeOptions:
     """Options of a deletion, in body or query: `cascade_updates` by itself, or nested under the resource."""
 
-    charge: Maybe[Cascade] = ABSENT
+    charge: Maybe[Cascade] = described("The options, nested under the resource.")
     cascade_updates: Maybe[bool] = ABSENT
 
 
 @Input
 class FilterOptions:
-    filter: Maybe[Cascade] = ABSENT
+    filter: Maybe[Cascade] = described("The options, nested under the resource.")
     cascade_updates: Maybe[bool] = ABSENT
 
 
 @Input
 class FixedChargeOptions:
-    fixed_charge: Maybe[Cascade] = ABSENT
+    fixed_charge: Maybe[Cascade] = described("The options, nested under the resource.")
     cascade_updates: Maybe[bool] = ABSENT

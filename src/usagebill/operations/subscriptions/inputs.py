@@ -8,7 +8,8 @@ from typing import Annotated
 
 from usagebill.core import limits
 from usagebill.core.instants import parse_instant
-from usagebill.inputs import ABSENT, Input, Maybe
+from usagebill.core.subscriptions import SubscriptionStatus
+from usagebill.inputs import ABSENT, Input, Maybe, described
 from usagebill.operations.plans import PlanOverridesInput, UsageThresholdInput
 
 
@@ -24,10 +25,14 @@ class CustomSectionChoice:
 class SubscriptionInput:
     """A subscription to create, or to change to another plan. Instants are ISO 8601 texts (or aware datetimes)."""
 
-    external_customer_id: Maybe[str] = ABSENT
-    plan_code: Maybe[str] = ABSENT
-    external_id: Maybe[str] = ABSENT
-    name: Maybe[str] = ABSENT
+    external_customer_id: Maybe[str] = described(required="create")
+    plan_code: Maybe[str] = described(required="create")
+    external_id: Maybe[str] = described(
+        "Your own id of the subscription, which events refer to. Another plan for it is an upgrade or a downgrade.",
+        example="acme-1",
+        required="create",
+    )
+    name: Maybe[str] = described("The name on invoices.", default="the name of the plan")
     billing_time: Maybe[str] = ABSENT
     subscription_at: Maybe[object] = ABSENT
     bill_from: Maybe[str] = ABSENT
@@ -55,7 +60,9 @@ class AuthorizationInput:
 class AuthorizationOptions:
     """`authorization` is the amount to authorize before the subscription is created."""
 
-    authorization: Maybe[AuthorizationInput] = ABSENT
+    authorization: Maybe[AuthorizationInput] = described(
+        "An amount that Stripe must authorize on the customer's payment method first; it is not charged."
+    )
 
 
 @Input
@@ -82,14 +89,18 @@ class SubscriptionUpdate:
 class StatusOptions:
     """The status of the named subscription, if several share the external id; by default active."""
 
-    status: Maybe[str] = ABSENT
+    status: Maybe[str] = described(
+        "The status of the subscription, if several share the id.", values=tuple(SubscriptionStatus)
+    )
 
 
 @Input
 class SubscriptionTermination:
     """Options of an end; `status` pending cancels the subscription that has not started."""
 
-    status: Maybe[str] = ABSENT
+    status: Maybe[str] = described(
+        "The status of the subscription to end, if several share the id.", values=tuple(SubscriptionStatus)
+    )
     on_termination_credit_note: Maybe[str] = ABSENT
     on_termination_invoice: Maybe[str] = ABSENT
 
@@ -98,13 +109,15 @@ class SubscriptionTermination:
 class SubscriptionFilters:
     """`status` defaults to active; an unknown value drops the filter."""
 
-    status: Maybe[list[str]] = ABSENT
+    status: Maybe[list[str]] = described(
+        "Only those with these statuses.", values=tuple(SubscriptionStatus), default="active"
+    )
     external_customer_id: Maybe[str] = ABSENT
     external_id: Maybe[str] = ABSENT
     plan_code: Maybe[str] = ABSENT
     currency: Maybe[str] = ABSENT
-    overridden: Maybe[bool] = ABSENT
-    overriden: Maybe[bool] = ABSENT
+    overridden: Maybe[bool] = described("Whether the plan is an override for the subscription.")
+    overriden: Maybe[bool] = described("Older spelling of `overridden`.")
     billing_entity_codes: Maybe[list[str]] = ABSENT
 
 

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from usagebill.core import limits
 from usagebill.core.invoice_custom_sections import Selection, changed_selection
-from usagebill.inputs import ABSENT, Input, Maybe, is_given
+from usagebill.core.wallets import FEE_TYPES
+from usagebill.inputs import ABSENT, Input, Maybe, described, is_given
 from usagebill.operations.invoice_custom_sections import ids_of_codes
 from usagebill.work import Reader
 
@@ -25,7 +26,7 @@ class CustomSectionChoice:
 class AppliesToInput:
     """The fee types, or the metrics of charges, that the wallet pays for. Two empty lists: everything."""
 
-    fee_types: Maybe[tuple[str, ...]] = ABSENT
+    fee_types: Maybe[tuple[str, ...]] = described("The types of fees it pays for.", values=FEE_TYPES)
     billable_metric_codes: Maybe[tuple[str, ...]] = ABSENT
 
 
@@ -33,7 +34,7 @@ class AppliesToInput:
 class RuleInput:
     """A recurring top-up, with credits as text; with the id of the wallet's rule it changes that."""
 
-    svc_id: Maybe[str] = ABSENT
+    svc_id: Maybe[str] = described("The id of an existing one; without it, a new one is added.")
     trigger: Maybe[str] = ABSENT
     method: Maybe[str] = ABSENT
     interval: Maybe[str] = ABSENT
@@ -42,8 +43,8 @@ class RuleInput:
     granted_credits: Maybe[object] = ABSENT
     target_ongoing_balance: Maybe[object] = ABSENT
     grants_target_top_up: Maybe[object] = ABSENT
-    started_at: Maybe[object] = ABSENT
-    expiration_at: Maybe[object] = ABSENT
+    started_at: Maybe[object] = described("When it starts.", default="now")
+    expiration_at: Maybe[object] = described("When the rule expires.")
     invoice_requires_successful_payment: Maybe[bool] = ABSENT
     ignore_paid_top_up_limits: Maybe[bool] = ABSENT
     transaction_name: Maybe[object] = ABSENT
@@ -58,26 +59,30 @@ class WalletInput:
     """A wallet and its initial credits (as text). `rate_amount` is the value of a credit in major units."""
 
     external_customer_id: Maybe[str] = ABSENT
-    rate_amount: Maybe[Annotated[Decimal, limits.WALLET_RATE]] = ABSENT
+    rate_amount: Maybe[Annotated[Decimal, limits.WALLET_RATE]] = described(
+        "The value of one credit.", unit="major units", example="1"
+    )
     currency: Maybe[str] = ABSENT
     name: Maybe[str] = ABSENT
     code: Maybe[str] = ABSENT
     priority: Maybe[object] = ABSENT
     paid_credits: Maybe[object] = ABSENT
     granted_credits: Maybe[object] = ABSENT
-    expiration_at: Maybe[object] = ABSENT
+    expiration_at: Maybe[object] = described("When its credits expire.")
     invoice_requires_successful_payment: Maybe[bool] = ABSENT
     paid_top_up_min_amount_cents: Maybe[Annotated[int, limits.TOP_UP_LIMIT]] = ABSENT
     paid_top_up_max_amount_cents: Maybe[Annotated[int, limits.TOP_UP_LIMIT]] = ABSENT
-    ignore_paid_top_up_limits_on_creation: Maybe[bool] = ABSENT
+    ignore_paid_top_up_limits_on_creation: Maybe[bool] = described(
+        "Whether the first top-up may exceed the limits.", default="false"
+    )
     applies_to: Maybe[AppliesToInput] = ABSENT
     transaction_name: Maybe[object] = ABSENT
     transaction_metadata: Maybe[object] = ABSENT
-    transaction_priority: Maybe[object] = ABSENT
+    transaction_priority: Maybe[object] = described("The priority of the first credits, 1 to 50.", default="50")
     metadata: Maybe[Mapping[str, object]] = ABSENT
     purchase_order_number: Maybe[str] = ABSENT
     billing_entity_code: Maybe[str] = ABSENT
-    billing_entity_id: Maybe[str] = ABSENT
+    billing_entity_id: Maybe[str] = described("The billing entity, by id; alternatively its code.")
     payment_method: Maybe[Mapping[str, object]] = ABSENT
     invoice_custom_section: Maybe[CustomSectionChoice] = ABSENT
     recurring_transaction_rules: Maybe[tuple[RuleInput, ...]] = ABSENT
@@ -90,7 +95,7 @@ class WalletUpdate:
     name: Maybe[str] = ABSENT
     code: Maybe[str] = ABSENT
     priority: Maybe[object] = ABSENT
-    expiration_at: Maybe[object] = ABSENT
+    expiration_at: Maybe[object] = described("When its credits expire.")
     invoice_requires_successful_payment: Maybe[bool] = ABSENT
     paid_top_up_min_amount_cents: Maybe[Annotated[int, limits.TOP_UP_LIMIT]] = ABSENT
     paid_top_up_max_amount_cents: Maybe[Annotated[int, limits.TOP_UP_LIMIT]] = ABSENT
@@ -108,7 +113,7 @@ class WalletFilters:
     """Filters of lists of wallets. The billing entity is the wallet's own, else its customer's."""
 
     external_customer_id: Maybe[str] = ABSENT
-    currency: Maybe[str] = ABSENT
+    currency: Maybe[str] = described("Only those of this currency, ISO 4217.")
     billing_entity_codes: Maybe[tuple[str, ...]] = ABSENT
 
 
@@ -116,7 +121,7 @@ class WalletFilters:
 class WalletOptions:
     """With `current_ongoing_balance` the ongoing values are computed now, instead of taken from the last refresh."""
 
-    current_ongoing_balance: Maybe[bool] = ABSENT
+    current_ongoing_balance: Maybe[bool] = described("Whether to compute the ongoing balance now.", default="false")
 
 
 @Input

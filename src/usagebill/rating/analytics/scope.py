@@ -13,7 +13,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid
 from usagebill.core.invoices.life_cycle import InvoiceStatus
-from usagebill.inputs import ABSENT, Input, Maybe, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, described, value_or
 from usagebill.storage.conditions import Condition, eq, missing, within
 from usagebill.work import Reader
 
@@ -28,7 +28,9 @@ class AnalyticsFilters:
     """
 
     currency: Maybe[str] = ABSENT
-    months: Maybe[Annotated[int, limits.MONTHS]] = ABSENT
+    months: Maybe[Annotated[int, limits.MONTHS]] = described(
+        "The number of months, including the current one.", unit="months", default="12"
+    )
     external_customer_id: Maybe[str] = ABSENT
     billing_entity_code: Maybe[str] = ABSENT
 

@@ -31,7 +31,7 @@ from usagebill.core.periods import Window as Span
 from usagebill.core.periods.calendar import add_months
 from usagebill.core.plans import Charge, Plan
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
-from usagebill.inputs import ABSENT, Input, Maybe, value_or
+from usagebill.inputs import ABSENT, Input, Maybe, described, value_or
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import find_subscription
 from usagebill.queries.takeovers import in_force
@@ -83,15 +83,17 @@ class UsageFilters:
     Without `from_date` it is the last 30 days, 12 weeks or 12 months; without `to_date` up to now.
     """
 
-    time_granularity: Maybe[str] = ABSENT
+    time_granularity: Maybe[str] = described(
+        "The length of a row's period.", values=("daily", "weekly", "monthly"), default="daily"
+    )
     currency: Maybe[str] = ABSENT
     from_date: Maybe[str] = ABSENT
     to_date: Maybe[str] = ABSENT
     customer_type: Maybe[str] = ABSENT
     external_customer_id: Maybe[str] = ABSENT
-    customer_country: Maybe[str] = ABSENT
+    customer_country: Maybe[str] = described("Only usage of customers in this country.")
     external_subscription_id: Maybe[str] = ABSENT
-    is_billable_metric_recurring: Maybe[bool] = ABSENT
+    is_billable_metric_recurring: Maybe[bool] = described("Only usage of recurring metrics, or only of others.")
     plan_code: Maybe[str] = ABSENT
     billable_metric_code: Maybe[str] = ABSENT
 
