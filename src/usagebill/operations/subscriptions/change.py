@@ -28,6 +28,7 @@ from usagebill.operations.subscriptions.validation import choices_of, purchase_o
 from usagebill.queries.billing_periods import billed_through_day
 from usagebill.queries.contracts import contract_of, refreshed
 from usagebill.queries.takeovers import Takeover, takeovers
+from usagebill.rating.fees.renewals import opens_with_charges
 from usagebill.rating.invoice import Entry
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
@@ -188,7 +189,7 @@ def _succeed(
     opening = start(work, following, work.now, billed_from=billed_from)
     active = opening.subscription
     reasons = {last.id: InvoicingReason.TERMINATING, active.id: InvoicingReason.STARTING}
-    owes_at_start = owed_at_start(work, opening, work.now) is not None
+    owes_at_start = owed_at_start(work, opening, work.now) is not None or opens_with_charges(work, active)
     for shared in sharing([closing, opening] if owes_at_start else [closing], succeeding=True):
         entries = [Entry(contract=contract, reason=reasons[contract.subscription.id]) for contract in shared]
         bill(work, entries, at=work.now, trigger=Trigger.PLAN_CHANGE)

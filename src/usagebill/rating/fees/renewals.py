@@ -2,22 +2,28 @@
 
 Within a period each event is billed by itself. When the next one begins, the quantity at the end of the elapsed period
 is billed again at the full price: on the period's invoice if the charge is invoiceable, else as fees without invoice.
+
+A plan that follows another opens with the quantity of that moment, for the days left of its first period, unless the
+plan before has been paid for them in advance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
 from usagebill.core.aggregation import Window
 from usagebill.core.days import local_date
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.life_cycle import IN_ARREARS
-from usagebill.core.periods import Succession, is_empty
+from usagebill.core.instants import MICROSECOND
+from usagebill.core.invoices.life_cycle import IN_ARREARS, InvoicingReason
+from usagebill.core.periods import Succession, Window as Span, is_empty
 from usagebill.core.periods.calendar import day_end, day_start
-from usagebill.core.plans import Charge
+from usagebill.core.plans import Charge, PlanDefinition
+from usagebill.core.subscriptions import Subscription, begins_at
 from usagebill.queries.billing_periods import BillingContext
+from usagebill.queries.plans import plan_definition
+from usagebill.queries.subscriptions import find_subscription, successor_of
 from usagebill.rating.charge_scope import ChargeScope, usage_window
 from usagebill.rating.fees.charges import UsageToBill, charge_fee
 from usagebill.rating.usage import charge_results
@@ -29,7 +35,7 @@ def renewal_fees(reader: Reader, context: BillingContext) -> list[Fee]:
     """The renewals on a billing period's invoice, charge by charge; empty ones are left out."""
     return [
         fee
-        for charge in _renewed(context, invoiceable=True)
+        for charge in _renewed(reader, context, invoiceable=True)
         for fee in renewals_of(reader, context, charge)
         if fee.units or fee.amount_cents or fee.events_count
     ]
@@ -42,25 +48,64 @@ def standalone_renewals(reader: Reader, context: BillingContext) -> list[Fee]:
     """
     return [
         replace(fee, invoice_id=None, self_billed=False, pay_in_advance=True, created_at=reader.now)
-        for charge in _renewed(context, invoiceable=False)
+        for charge in _renewed(reader, context, invoiceable=False)
         if not _is_renewed(reader, context, charge)
         for fee in renewals_of(reader, context, charge)
     ]
 
 
-def _renewed(context: BillingContext, *, invoiceable: bool) -> Iterator[Charge]:
-    """The charges to renew: none at an end, unless a downgrade follows."""
-    elapsed = context.boundaries.charges
-    if elapsed is None or not IN_ARREARS[context.period.invoicing_reason].usage:
-        return
+def opens_with_charges(reader: Reader, subscription: Subscription) -> bool:
+    """Whether the subscription has recurring charges in advance that the plan before it did not have in advance."""
+    return not _metrics_in_advance(reader, subscription) <= _metrics_before(reader, subscription)
+
+
+def _in_advance(definition: PlanDefinition) -> list[Charge]:
+    """The recurring charges that are paid in advance."""
+    return [
+        charge
+        for charge in definition.charges
+        if charge.pay_in_advance and definition.metrics[charge.billable_metric_id].recurring
+    ]
+
+
+def _metrics_in_advance(reader: Reader, subscription: Subscription | None) -> set[str]:
+    if subscription is None:
+        return set()
+    return {charge.billable_metric_id for charge in _in_advance(plan_definition(reader, subscription.plan_id))}
+
+
+def _metrics_before(reader: Reader, subscription: Subscription) -> set[str]:
+    """The metrics that the plan before charged in advance: they are paid for the period of the change."""
+    return _metrics_in_advance(reader, find_subscription(reader, subscription.previous_subscription_id or ""))
+
+
+def _renewed(reader: Reader, context: BillingContext, *, invoiceable: bool) -> list[Charge]:
+    """The charges to renew: at an end only if a downgrade follows whose plan has them in advance too; at the start of a
+    plan that follows another those that the plan before did not have in advance.
+    """
+    elapsed, reason = context.boundaries.charges, context.period.invoicing_reason
+    charges = [charge for charge in _in_advance(context.definition) if charge.invoiceable is invoiceable]
+    if _is_opening(context):
+        paid = _metrics_before(reader, context.subscription)
+        return [charge for charge in charges if charge.billable_metric_id not in paid]
+    if elapsed is None or not IN_ARREARS[reason].usage:
+        return []
     if is_empty(elapsed.start, elapsed.end, context.cycle.tz, ends=context.ended):
-        return
-    if context.ended and context.subscription.succession != Succession.DOWNGRADE:
-        return
-    for charge in context.definition.charges:
-        recurring = context.definition.metrics[charge.billable_metric_id].recurring
-        if charge.pay_in_advance and recurring and charge.invoiceable is invoiceable:
-            yield charge
+        return []
+    if not context.ended:
+        return charges
+    if context.subscription.succession != Succession.DOWNGRADE:
+        return []
+    following = _metrics_in_advance(reader, successor_of(reader, context.subscription))
+    return [charge for charge in charges if charge.billable_metric_id in following]
+
+
+def _is_opening(context: BillingContext) -> bool:
+    """Whether the period is that of the change of plan that started the subscription."""
+    begun, tz = begins_at(context.subscription), context.cycle.tz
+    if context.period.invoicing_reason != InvoicingReason.STARTING or context.subscription.origin is None:
+        return False
+    return begun is not None and local_date(context.boundaries.timestamp, tz) == local_date(begun, tz)
 
 
 def _is_renewed(reader: Reader, context: BillingContext, charge: Charge) -> bool:
@@ -85,7 +130,11 @@ def _elapsed(context: BillingContext) -> Window:
 
 
 def renewals_of(reader: Reader, context: BillingContext, charge: Charge) -> list[Fee]:
-    """The renewal of one charge: its whole quantity, not prorated, dated to the period that begins."""
+    """The renewal of one charge, dated to the period that begins: its whole quantity, not prorated; or what a plan that
+    follows another opens with.
+    """
+    if _is_opening(context):
+        return _opening(reader, context, charge)
     subscription, window = context.subscription, _elapsed(context)
     usage = UsageToBill(
         invoice=context.invoice,
@@ -104,6 +153,35 @@ def renewals_of(reader: Reader, context: BillingContext, charge: Charge) -> list
     return [
         replace(charge_fee(reader, usage, result), from_datetime=first, to_datetime=last)
         for result in charge_results(reader, replace(charge, prorated=False), metric, scope)
+    ]
+
+
+def _opening(reader: Reader, context: BillingContext, charge: Charge) -> list[Fee]:
+    """The quantity of before the change, for the days left of the first charges period if the charge is prorated."""
+    subscription, tz = context.subscription, context.cycle.tz
+    first, last = _coming(context)
+    begun = begins_at(subscription) or first
+    days = context.cycle.period(local_date(begun, tz), context.cycle.charges_interval).days
+    window = usage_window(Span(start=max(first, begun), end=last, duration=days), tz, subscription)
+    usage = UsageToBill(
+        invoice=context.invoice, subscription=subscription, definition=context.definition, window=window
+    )
+    scope = ChargeScope(
+        subscription=subscription,
+        currency=context.plan.amount_currency,
+        window=window,
+        known_at=reader.known_at,
+        counted_until=begun - MICROSECOND,
+    )
+    metric, opening = context.definition.metrics[charge.billable_metric_id], context.period
+    return [
+        replace(
+            charge_fee(reader, usage, result),
+            charges_from_datetime=opening.charges_from_datetime,
+            charges_to_datetime=opening.charges_to_datetime,
+        )
+        for result in charge_results(reader, charge, metric, scope)
+        if result.amounts.units
     ]
 
 

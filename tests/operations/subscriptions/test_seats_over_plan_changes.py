@@ -1,0 +1,120 @@
+"""Recurring usage over a change of plan: each day of a seat is paid once, in advance or in arrears, by the plan of the
+day.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.scenarios import Scenario, charge_in_advance_on, charge_on
+
+pytestmark = [pytest.mark.now("2024-10-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
+
+DAYS = 31  # of October, at 1.00 a day
+
+
+def charged(metric: str, how: str, **fields: Any) -> list[dict[str, Any]]:
+    if how == "not at all":
+        return []
+    charge = charge_in_advance_on if how == "in advance" else charge_on
+    fields = {"invoiceable": True, **fields} if how == "in advance" else fields
+    return [charge(metric, **{"amount": "31", "prorated": True, **fields})]
+
+
+def plans(box: Scenario, old: str, new: str, *, up: bool, aggregation: str = "unique_count_agg", **fields: Any) -> None:
+    metric = box.metric("seats", aggregation, recurring=True)
+    box.plan(*charged(metric, old, **fields), code="old", amount_cents=0 if up else 1000)
+    box.plan(*charged(metric, new, **fields), code="new", amount_cents=1000 if up else 0)
+    box.subscribe("old")
+
+
+def paid(box: Scenario, *, until: str) -> int:
+    """What was invoiced for seats, less what was credited, up to a day, in cents."""
+    lines = [
+        int(fee["amount_cents"])
+        for invoice in box.invoices()
+        if invoice["issuing_date"] <= until
+        for fee in invoice["fees"]
+        if fee["item"]["code"] == "seats"
+    ]
+    items = [
+        int(item["amount_cents"])
+        for note in box.get("/credit_notes")["credit_notes"]
+        for item in note["items"]
+        if item["fee"]["item"]["code"] == "seats"
+    ]
+    return sum(lines) - sum(items)
+
+
+CHANGES = [
+    ("in arrears", "in advance", 31 * 100),
+    ("not at all", "in advance", 16 * 100),
+    ("in advance", "in advance", 31 * 100),
+    ("in advance", "not at all", 31 * 100),
+    ("in arrears", "not at all", 15 * 100),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "october"), CHANGES)
+def test_an_upgrade_within_a_period(box: Scenario, old: str, new: str, october: int) -> None:
+    plans(box, old, new, up=True)
+    box.event("seats", value="a")
+    box.travel_to("2024-10-16T12:00:00Z")
+    box.subscribe("new")
+    assert paid(box, until="2024-10-31") == october
+    box.travel_to("2024-12-01T03:00:00Z")
+    later = 31_00 + 31_00 if new == "in advance" else 0
+    assert paid(box, until="2024-12-01") == october + later
+    assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize(("old", "new"), [(old, new) for old, new, _ in CHANGES] + [("in advance", "in arrears")])
+def test_a_downgrade_at_the_end_of_a_period(box: Scenario, old: str, new: str) -> None:
+    plans(box, old, new, up=False)
+    box.event("seats", value="a")
+    box.travel_to("2024-10-16T12:00:00Z")
+    box.subscribe("new")
+    box.travel_to("2024-11-01T03:00:00Z")
+    october, november = (0 if plan == "not at all" else 31_00 for plan in (old, new))
+    assert paid(box, until="2024-11-01") == october + (november if new == "in advance" else 0)
+    box.travel_to("2024-12-01T03:00:00Z")
+    december = 31_00 if new == "in advance" else 0
+    assert paid(box, until="2024-12-01") == october + november + december
+    assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize("aggregation", ["unique_count_agg", "sum_agg"])
+def test_seats_added_after_the_change_are_not_in_what_the_plan_opens_with(box: Scenario, aggregation: str) -> None:
+    box.customer(billing_configuration={"invoice_grace_period": 5})
+    plans(box, "in arrears", "in advance", up=True, aggregation=aggregation)
+    box.event("seats", value="1")
+    box.travel_to("2024-10-16T12:00:00Z")
+    box.subscribe("new")
+    box.travel_to("2024-10-20T12:00:00Z")
+    box.event("seats", value="1" if aggregation == "sum_agg" else "2")
+    box.travel_to("2024-10-31T12:00:00Z")
+    assert paid(box, until="2024-10-31") == (31 + 12) * 100
+    assert box.billing.audit().findings == ()
+
+
+def test_a_whole_price_is_opened_whole(box: Scenario) -> None:
+    plans(box, "in arrears", "in advance", up=True, prorated=False)
+    box.event("seats", value="a")
+    box.travel_to("2024-10-16T12:00:00Z")
+    box.subscribe("new")
+    assert paid(box, until="2024-10-31") == 31_00
+
+
+def test_what_no_invoice_holds_is_opened_by_a_fee_of_its_own(box: Scenario) -> None:
+    metric = box.metric("seats", "unique_count_agg", recurring=True)
+    box.plan(*charged(metric, "in arrears"), code="old", amount_cents=0)
+    box.plan(*charged(metric, "in advance", invoiceable=False), code="new", amount_cents=1000)
+    box.subscribe("old")
+    box.event("seats", value="a")
+    box.travel_to("2024-10-16T12:00:00Z")
+    box.subscribe("new")
+    box.travel_to("2024-11-01T03:00:00Z")
+    alone = [fee for fee in box.usage_fees() if fee["svc_invoice_id"] is None]
+    assert sorted(fee["amount_cents"] for fee in alone) == [16_00, 31_00]
+    assert box.billing.audit().findings == ()
