@@ -265,7 +265,7 @@ class _Request:
             about = described.about.split(". ")[0].rstrip(".")
             example = "" if described.example is None else f", for instance {shown(described.example)}"
             remedy = f"{remedy} ({about[:1].lower()}{about[1:]}){example}" if about else remedy
-        return f"{place}: {subject}{meaning}; {remedy}"
+        return f"{place}: {subject}{_with_remedy(meaning, remedy)}"
 
     def _is_secret(self, place: str) -> bool:
         return any(part.lower() in self._secrets for part in _PLACE.findall(place))
@@ -343,8 +343,12 @@ def _errors_in(text: str) -> Mapping[str, object]:
 
 
 def _sentence(code: str) -> str:
-    meaning, remedy = refusal_of(code)
-    return f"{meaning}; {remedy}"
+    return _with_remedy(*refusal_of(code))
+
+
+def _with_remedy(meaning: str, remedy: str) -> str:
+    """A sentence that names the remedy itself has none beside it."""
+    return f"{meaning}; {remedy}" if remedy else meaning
 
 
 def _currency_meant(value: object) -> str:

@@ -108,6 +108,15 @@ def test_people_get_a_sentence(db: str, tmp_path: Path) -> None:
     assert CliRunner().invoke(main, ["events", "import", str(tmp_path / "events.xlsx"), "--db", db]).exit_code == 2
 
 
+def test_a_refusal_that_names_its_remedy_says_nothing_else(db: str, tmp_path: Path) -> None:
+    file = tmp_path / "EVENTS.CSV"
+    file.write_text(TABLE.replace("1704067200", "2024-01-01 00:00:00 UTC"))
+    done = CliRunner().invoke(main, ["events", "import", str(file), "--db", db])
+    problem = "timestamp: '2024-01-01 00:00:00 UTC' names its time zone; write 2024-01-01T00:00:00Z"
+    assert done.stderr == f"  line 2: {problem}\n"
+    assert "1 imported" in done.stdout
+
+
 def test_rows_with_more_or_fewer_values_than_the_header_are_refused(db: str, tmp_path: Path) -> None:
     file = tmp_path / "events.csv"
     file.write_text("transaction_id,code,timestamp,gb\n1,gb,0,5\n2,gb,0\n3,gb,0,5,6\n")
@@ -122,7 +131,7 @@ def test_a_binary_file_is_refused_in_one_line(db: str, tmp_path: Path, name: str
     file = tmp_path / name
     file.write_bytes(b"\xff\xfe\x00")
     done = CliRunner().invoke(main, ["events", "import", str(file), "--db", db])
-    assert (done.exit_code, "cannot be read on" in done.output) == (1, True)
+    assert (done.exit_code, "cannot be read:" in done.output) == (1, True)
     assert "Traceback" not in done.output
 
 

@@ -85,6 +85,15 @@ def test_a_row_without_a_readable_time_is_refused_with_its_line(billing: Billing
         ("null", "value_is_mandatory"),
         ('""', "value_is_mandatory"),
         ('"yesterday"', "is no time"),
+        ('"2024-02-30T10:00:00Z"', "is no time"),
+        ('"2024-02-05T10:00:00 Europe/Berlin"', "is no time"),
+        ('"Tue 2/5/2024"', "is no time"),
+        ('"2024-02-05 10:00:00.000 -0800"', "blank before its offset; write 2024-02-05T10:00:00.000-08:00"),
+        ("20240205", "looks like a date; write 2024-02-05T00:00:00Z"),
+        ("20240205103000", "looks like a date; write 2024-02-05T10:30:00Z"),
+        ("45327.41667", "a date as spreadsheets store it"),
+        ('"1.70713E+09"', "rounded by a spreadsheet"),
+        ('"1,70713E+12"', "rounded by a spreadsheet"),
     ],
 )
 @pytest.mark.parametrize("name", ["usage.csv", "usage.jsonl"])
@@ -97,6 +106,20 @@ def test_a_time_that_cannot_be_read_says_what_was_probably_meant(
         else f'\n{{"transaction_id": "a", "code": "gb", "timestamp": {sent}}}\n'
     )
     assert cause in str(imported(billing, tmp_path, lines, name).refused[2]["timestamp"])
+
+
+def test_what_looks_like_a_date_is_none_beyond_the_calendar(billing: Billing, tmp_path: Path) -> None:
+    rows = "".join(f"{time},gb,s, {time},1\n" for time in ("20241305", "18991231", "1707127200", "1.7071272E9"))
+    assert imported(billing, tmp_path, HEADER + rows).refused == {}
+    assert {event.timestamp.year for event in billing.events.list()} == {1970, 2024}
+
+
+@pytest.mark.parametrize("field", ["transaction_id", "external_subscription_id", "precise_total_amount_cents"])
+def test_a_number_that_a_spreadsheet_rounded_is_no_id(billing: Billing, tmp_path: Path, field: str) -> None:
+    # Saved from 1234567890123456 and 1234567890123457: two events that would be one.
+    row = {"transaction_id": "a", "code": "gb", "timestamp": TIME, field: "1.23457E+15"}
+    table = ",".join(row) + "\n" + (",".join(row.values()) + "\n") * 2
+    assert [list(problem) for problem in imported(billing, tmp_path, table).refused.values()] == [[field], [field]]
 
 
 def test_no_event_of_a_source_is_dated_by_its_arrival(billing: Billing, tmp_path: Path) -> None:
@@ -129,6 +152,12 @@ def test_no_event_of_a_source_is_dated_by_its_arrival(billing: Billing, tmp_path
         ("Usage report March\ntransaction_id,code,timestamp\na,gb,0\n", ["no column 'transaction_id'", "title"]),
         ("sep=,\ntransaction_id,code,timestamp\na,gb,0\n", ["for Excel"]),
         ("transaction_id;code;timestamp;gb\na;gb;0;1,5\n", ["separated by ';'", "point"]),
+        ('"EXTF";700;21;"Buchungsstapel";13\n"Umsatz";"Soll/Haben"\n', ["separated by ';'"]),
+        ("transaction_id,code,timestamp,,\na,gb,0,,\n", ["2 columns have no name"]),
+        (b"\x1f\x8b\x08\x00", ["compressed"]),
+        (b"PK\x03\x04\x14\x00", ["Excel"]),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", ["Excel"]),
+        (b"PAR1\x15", ["name it .parquet"]),
         ("transaction_id\tcode\ttimestamp\na\tgb\t0\n", ["separated by tabs"]),
         ("", ["empty"]),
         ("\n\n", ["empty"]),
@@ -153,6 +182,7 @@ def test_columns_of_parquet_are_checked_like_a_header(billing: Billing, tmp_path
 def test_json_lines_have_two_names_and_no_brackets(billing: Billing, tmp_path: Path) -> None:
     line = json.dumps({"transaction_id": "a", "code": "gb", "timestamp": 0})
     assert imported(billing, tmp_path, "\ufeff" + line + "\n", "usage.ndjson").ingested == 1
+    assert imported(billing, tmp_path, line.replace('"a"', '"b"') + "\n", "usage.NDJSON").refused == {}
     with pytest.raises(Unreadable, match="one JSON array"):
         imported(billing, tmp_path, f"[{line}]", "usage.jsonl")
     with pytest.raises(Unreadable, match="empty"):
@@ -214,6 +244,18 @@ def test_a_nan_names_its_column(billing: Billing, tmp_path: Path) -> None:
     assert list(taken(billing, path).refused[1]) == ["gb"]
     line = '{"transaction_id": "a", "code": "gb", "timestamp": 0, "properties": {"gb": NaN}}'
     assert "'gb' is NaN" in str(arrival_of(0, line.encode()).problem)
+
+
+def test_a_line_is_read_as_a_row_is(billing: Billing, tmp_path: Path) -> None:
+    # As pandas writes it; and as it is sent over HTTP.
+    row = {"transaction_id": "a", "code": "gb", "external_subscription_id": "s", "timestamp": 0, "gb": 1.5, "eu": None}
+    wrapped = {"event": {**row, "transaction_id": "b", "properties": {"region": "eu"}}}
+    twice = {**row, "transaction_id": "c", "properties": {"gb": 2}}
+    lines = "".join(json.dumps(line) + "\n" for line in (row, wrapped, twice))
+    outcome = imported(billing, tmp_path, lines, "usage.jsonl")
+    assert outcome.refused == {3: {"properties": ["'gb' is in them and beside them"]}}
+    assert billing.events.get("a").properties == {"gb": Decimal("1.5")}
+    assert billing.events.get("b").properties == {"gb": Decimal("1.5"), "region": "eu"}
 
 
 def test_properties_that_are_no_object_are_not_dropped(billing: Billing, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from usagebill.core.errors import Invalid
 from usagebill.core.unbilled import ABOUT_CODES, Reason
 from usagebill.operations.events import EventInput
 from usagebill.refusals import word
-from usagebill.sources.files import SUFFIXES, MissingPackage, Unreadable, length_of, source_name, take_file
+from usagebill.sources.files import SUFFIXES, MissingPackage, Unreadable, length_of, source_name, suffix_of, take_file
 from usagebill.sources.intake import Intake, Outcome
 
 _SHOWN = 20
@@ -57,7 +57,7 @@ def import_file(file: Path, organization: str | None, path: str, json_output: bo
     subscription already has is skipped, so the same file can be imported again; an interrupted import resumes where it
     stopped. Exits with 1 if lines were refused.
     """
-    if file.suffix not in SUFFIXES:
+    if suffix_of(file) not in SUFFIXES:
         raise click.UsageError(f"{file.name} is none of {', '.join(SUFFIXES)}")
     outcome = Outcome()
     with (
@@ -84,7 +84,7 @@ def import_file(file: Path, organization: str | None, path: str, json_output: bo
             raise click.ClickException(str(problem)) from problem
         except Unreadable as problem:
             _tell(outcome, json_output)
-            raise click.ClickException(f"{file.name} cannot be read on: {problem}") from problem
+            raise click.ClickException(f"{file.name} cannot be read: {problem}") from problem
     _tell(outcome, json_output)
     sys.exit(1 if outcome.refused else 0)
 

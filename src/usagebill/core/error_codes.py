@@ -217,7 +217,7 @@ CODES: Mapping[str, Refusal] = {
     ),
     "required with timestamp_from_started_at": Refusal("is missing", "send the subscription as well"),
     "cannot be used with timestamp_from_started_at": Refusal("duplicates the other parameter", "send only one of them"),
-    "invalid_json": Refusal("is not JSON", "send one JSON object for each event"),
+    "invalid_json": Refusal("is not JSON", "send one JSON object for each event, in a file on one line"),
     "not_an_object": Refusal("is JSON, but not an object", "send one JSON object for each event"),
     # Invoices, credit notes and payments
     "invalid_invoice_status_or_payment_status": Refusal(
@@ -398,5 +398,5 @@ def refusal_of(code: str) -> Refusal:
     if refusal is None and code.startswith("must be one of: "):
         return Refusal("is not one of the values that the field takes", f"send one of: {code.partition(': ')[2]}")
     if refusal is None and " " in code:
-        return Refusal(code, "send it like that")
+        return Refusal(code, "")
     return refusal or UNNAMED

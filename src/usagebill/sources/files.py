@@ -31,6 +31,12 @@ SUFFIXES = (".csv", ".jsonl", ".ndjson", ".parquet")
 _BATCH = 1000
 _CHUNK = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_OTHER_FORMATS = {
+    b"\x1f\x8b": "it is compressed: unpack it",
+    b"PK\x03\x04": "it is an Excel file or an archive: save it as CSV in UTF-8, or unpack it",
+    b"\xd0\xcf\x11\xe0": "it is an Excel file: save it as CSV in UTF-8",
+    b"PAR1": "it is Parquet: name it .parquet",
+}
 
 
 class _Row(NamedTuple):
@@ -46,9 +52,14 @@ def source_name(path: Path) -> str:
     return f"file:{path.resolve()}"
 
 
+def suffix_of(path: Path) -> str:
+    """The suffix of a file in lower case: some programs write `.CSV`."""
+    return path.suffix.lower()
+
+
 def length_of(path: Path) -> int:
     """The number of lines or rows of a file, for the progress bar."""
-    if path.suffix == ".parquet":
+    if suffix_of(path) == ".parquet":
         return length_of_parquet(path)
     with path.open("rb") as raw:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: raw.read(_CHUNK), b""))
@@ -70,7 +81,7 @@ def take_file(
     that precedes the unreadable part is ingested.
     """
     position = start = _start(path, intake.noted())
-    rows = _rows(path, start) if path.suffix == ".parquet" else _lines(path, start, is_complete)
+    rows = _rows(path, start) if suffix_of(path) == ".parquet" else _lines(path, start, is_complete)
     while batch := _batch(rows):
         arrivals = [row.arrival for row in batch if row.arrival is not None]
         position = batch[-1].position
@@ -91,7 +102,7 @@ def _start(path: Path, noted: EventSource | None) -> int:
     """The number of lines or rows ingested before; 0 if the file has changed before that place."""
     if noted is None or noted.checksum is None:
         return 0
-    checksum = _whole_checksum(path) if path.suffix == ".parquet" else _checksum_of_lines(path, noted.position)
+    checksum = _whole_checksum(path) if suffix_of(path) == ".parquet" else _checksum_of_lines(path, noted.position)
     return noted.position if checksum == noted.checksum else 0
 
 
@@ -152,10 +163,10 @@ class _Lines:
 
 def _lines(path: Path, start: int, is_complete: bool) -> Iterator[_Row]:
     with path.open("rb") as raw:
-        _check_beginning(raw.read(_CHUNK), is_complete, is_table=path.suffix == ".csv")
+        _check_beginning(raw.read(_CHUNK), is_complete, is_table=suffix_of(path) == ".csv")
         raw.seek(0)
         lines = _Lines(raw, is_complete)
-        arrivals = rows_of_table(lines) if path.suffix == ".csv" else _objects(lines)
+        arrivals = rows_of_table(lines) if suffix_of(path) == ".csv" else _objects(lines)
         for arrival in arrivals:
             if lines.count > start:
                 yield _Row(arrival, lines.count, lines.checksum)
@@ -163,6 +174,9 @@ def _lines(path: Path, start: int, is_complete: bool) -> Iterator[_Row]:
 
 def _check_beginning(begun: bytes, is_complete: bool, *, is_table: bool) -> None:
     """Raise `Unreadable` where a look at a file's beginning tells that it is no text, or no lines."""
+    for beginning, cause in _OTHER_FORMATS.items():
+        if begun.startswith(beginning):
+            raise Unreadable(cause)
     if begun.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in begun[:4]:
         raise Unreadable("it is UTF-16 or no text at all: save it as UTF-8")
     if is_complete and not begun.removeprefix(_BYTE_ORDER_MARK).strip():

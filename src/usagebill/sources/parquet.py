@@ -13,9 +13,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from usagebill.bindings import unix_seconds
 from usagebill.operations.event_sources import Arrival
-from usagebill.sources.rows import check_columns, of_columns
+from usagebill.sources.rows import check_columns, of_values
 
 _Reads = Callable[[Any], object]
 
@@ -80,9 +79,7 @@ def _arrival(position: int, row: Mapping[str, Any], reads: Mapping[str, _Reads])
             values[name] = reads[name](value)
         except _NotFinite:
             return Arrival(position, str(dict(row)), problem={name: ["holds NaN or an infinity, which no usage is"]})
-    if isinstance(row.get("timestamp"), datetime):
-        values["timestamp"] = unix_seconds(_aware(row["timestamp"]))
-    return of_columns(position, str(dict(row)), values)
+    return of_values(position, str(dict(row)), values)
 
 
 def _in_microseconds(schema: Any) -> Any:

@@ -18,7 +18,8 @@ _NOT_FINITE = re.compile(r'"([^"\\]{1,100})"\s*:\s*(NaN|-?Infinity)\b')
 
 
 def arrival_of(position: int, payload: bytes, headers: Mapping[str, str] = _NO_HEADERS) -> Arrival:
-    """Parse a payload: a JSON object with the fields of `POST /events`, or a CloudEvent, structured or binary.
+    """Parse a payload: the JSON of `POST /events`, with or without the outer `event`, or a CloudEvent, structured or
+    binary.
 
     Never raises: a payload that cannot be parsed gives an `Arrival` with its problem.
     """
@@ -34,6 +35,8 @@ def arrival_of(position: int, payload: bytes, headers: Mapping[str, str] = _NO_H
         return Arrival(position, text, problem={"payload": [code]})
     if attributes:
         sent = {**attributes, "data": sent}
+    if isinstance(sent, dict) and isinstance(sent.get("event"), dict) and len(sent) == 1:
+        sent = sent["event"]
     if not isinstance(sent, dict):
         return Arrival(position, text, problem={"payload": ["not_an_object"]})
     try:

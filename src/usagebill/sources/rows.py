@@ -6,6 +6,7 @@ and a message may have waited, so that a row has to say when the usage was.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -13,7 +14,6 @@ from typing import Final
 
 from usagebill.bindings import unix_seconds
 from usagebill.core.event_times import timestamp_problem
-from usagebill.core.events import JsonValue, parse_timestamp
 from usagebill.core.instants import parse_instant
 from usagebill.json_text import parse_json
 from usagebill.operations.event_sources import Arrival
@@ -30,6 +30,8 @@ _NEEDED: Final = ("transaction_id", "code", "timestamp")
 # `usagebill export events` also writes when an event was received, which is no property of it.
 _EXPORTED: Final = frozenset({*FIELDS, "created_at"})
 _SHOWN = 20
+# How spreadsheets write numbers of 12 digits and more: the rest of an id, and a part of a time, is gone.
+_ROUNDED: Final = re.compile(r"-?\d(?:[.,]\d{1,5})?E\+\d{2,3}")
 
 
 class NotAHeader(Exception):
@@ -38,7 +40,11 @@ class NotAHeader(Exception):
 
 def check_columns(columns: Sequence[str]) -> None:
     """Raise `NotAHeader` unless the columns of a table are unambiguous and have what every event needs."""
-    problems = [f"column {_quoted(name)} stands there {count} times" for name, count in _repeated(columns)]
+    problems = [
+        f"column {_quoted(name)} stands there {count} times" if name else f"{count} columns have no name: remove them"
+        for name, count in Counter(columns).items()
+        if count > 1
+    ]
     misspelled = dict(_misspelled(columns))
     problems += [
         f"column {_quoted(name)} must be written {_quoted(field)}, in lower case and without blanks"
@@ -52,10 +58,17 @@ def check_columns(columns: Sequence[str]) -> None:
         raise NotAHeader("; ".join(problems))
 
 
-def of_columns(position: int, payload: str, values: Mapping[str, object]) -> Arrival:
-    """An event from a row of a table: a column that is no field is a property. None is absent, as is a blank field."""
+def of_values(position: int, payload: str, values: Mapping[str, object]) -> Arrival:
+    """An event from the values of a row, or of a JSON object, by name: one that is no field is a property.
+
+    None is absent, as is a blank field.
+    """
     present = {name: value for name, value in values.items() if not (value is None or (value == "" and name in FIELDS))}
     event: dict[str, object] = {name: present.pop(name) for name in FIELDS if name in present}
+    for name, value in event.items():
+        if isinstance(value, str) and _ROUNDED.fullmatch(value):
+            cause = f"{_quoted(value)} was rounded by a spreadsheet; format the column as text before it is saved"
+            return Arrival(position, payload, problem={name: [cause]})
     if values.keys() >= _EXPORTED:
         present.pop("created_at", None)
     properties = _properties(event)
@@ -63,9 +76,7 @@ def of_columns(position: int, payload: str, values: Mapping[str, object]) -> Arr
         return Arrival(position, payload, problem={"properties": ["is no JSON object"]})
     for name in present:
         if name in properties:
-            return Arrival(
-                position, payload, problem={"properties": [f"{_quoted(name)} is in them and is a column too"]}
-            )
+            return Arrival(position, payload, problem={"properties": [f"{_quoted(name)} is in them and beside them"]})
     return _timed(position, payload, {**event, "properties": {**properties, **present}})
 
 
@@ -74,25 +85,21 @@ def of_event(position: int, payload: str, event: Mapping[str, object]) -> Arriva
     misspelled = next(_misspelled(event), None)
     if misspelled is not None:
         return Arrival(position, payload, problem={misspelled[1]: [f"is written {_quoted(misspelled[0])}"]})
-    properties = _properties(event)
-    if properties is None:
-        return Arrival(position, payload, problem={"properties": ["is no JSON object"]})
-    return _timed(position, payload, {**event, "properties": properties})
+    return of_values(position, payload, event)
 
 
 def _timed(position: int, payload: str, event: Mapping[str, object]) -> Arrival:
     """The event with its timestamp in Unix seconds; refused without one, since nobody knows which period it is of."""
     sent = event.get("timestamp")
-    instant = parse_instant(sent) if isinstance(sent, str) and "-" in sent[1:] else None
-    if instant is not None:
-        return Arrival(position, payload, {**event, "timestamp": _plain(unix_seconds(instant))})
-    if parse_timestamp(_scalar(sent)) is None:
-        return Arrival(position, payload, problem={"timestamp": [timestamp_problem(sent)]})
-    return Arrival(position, payload, event)
-
-
-def _scalar(sent: object) -> JsonValue:
-    return sent if isinstance(sent, (str, int, Decimal)) else None
+    if isinstance(sent, str):
+        sent = sent.strip()
+        instant = parse_instant(sent) if "-" in sent[1:] else None
+        if instant is not None:
+            return Arrival(position, payload, {**event, "timestamp": _plain(unix_seconds(instant))})
+    problem = timestamp_problem(sent if isinstance(sent, (str, int, Decimal)) else None)
+    if problem is not None:
+        return Arrival(position, payload, problem={"timestamp": [problem]})
+    return Arrival(position, payload, {**event, "timestamp": sent})
 
 
 def _plain(seconds: Decimal) -> int | Decimal:
@@ -110,10 +117,6 @@ def _properties(event: Mapping[str, object]) -> Mapping[str, object] | None:
     if properties is None or properties == "":
         return {}
     return properties if isinstance(properties, Mapping) else None
-
-
-def _repeated(columns: Sequence[str]) -> Iterable[tuple[str, int]]:
-    return ((name, count) for name, count in Counter(columns).items() if count > 1)
 
 
 def _misspelled(names: Iterable[str]) -> Iterator[tuple[str, str]]:

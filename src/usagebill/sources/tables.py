@@ -15,7 +15,7 @@ from usagebill.operations.event_sources import Arrival
 from usagebill.sources.rows import (
     NotAHeader as NotAHeader,
     check_columns,
-    of_columns,
+    of_values,
 )
 
 _OPEN_QUOTE: Final = "a quote is opened in this line that is never closed, or closed before something else than a comma"
@@ -62,23 +62,23 @@ def rows_of_table(lines: Lines) -> Iterator[Arrival | None]:
             problem = f"not {len(columns)} values, as the header has, but {len(row.values)}"
             yield Arrival(position, row.text, problem={"line": [problem]})
         else:
-            yield of_columns(
+            yield of_values(
                 position, row.text, {name: value or None for name, value in zip(columns, row.values, strict=True)}
             )
 
 
 def _columns(header: _Row) -> Sequence[str]:
     text = header.text.removeprefix("\ufeff").strip()
-    if header.problem is not None:
-        raise NotAHeader(f"the header: {header.problem}")
     if text.casefold().startswith("sep="):
         raise NotAHeader("line 1 is for Excel, no header: remove it, and separate values with commas")
-    if len(header.values) == 1:
+    if len(header.values) <= 1:
         for separator, name in _SEPARATORS.items():
             if separator in text:
                 raise NotAHeader(
                     f"values are separated by {name}: write commas, and a point in numbers that have a comma"
                 )
+    if header.problem is not None:
+        raise NotAHeader(f"the header: {header.problem}")
     if not any(value.strip() for value in header.values):
         raise NotAHeader("line 1 is empty: a table begins with its header")
     try:

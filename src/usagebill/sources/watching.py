@@ -11,7 +11,7 @@ import structlog
 
 from usagebill.billing import Billing
 from usagebill.operations.event_sources import Arrival
-from usagebill.sources.files import SUFFIXES, Unreadable, source_name, take_file
+from usagebill.sources.files import SUFFIXES, Unreadable, source_name, suffix_of, take_file
 from usagebill.sources.intake import Intake, Outcome
 
 _log = structlog.get_logger("usagebill.sources")
@@ -54,7 +54,7 @@ class WatchedDirectory:
             path = Path(entry.path)
             if entry.name.startswith("."):
                 continue
-            if path.suffix not in SUFFIXES:
+            if suffix_of(path) not in SUFFIXES:
                 self._tell(entry.name)
                 continue
             state = _State.of(entry)
@@ -67,7 +67,7 @@ class WatchedDirectory:
 
     def _take(self, path: Path, state: _State) -> Outcome:
         is_complete = time.time_ns() - state.written_at >= self._settled_after * 10**9
-        if path.suffix == ".parquet" and not is_complete:
+        if suffix_of(path) == ".parquet" and not is_complete:
             return Outcome()
         intake, outcome = Intake(self._billing, source_name(path)), Outcome()
         try:
