@@ -168,6 +168,62 @@ def test_an_event_had_a_fee_if_its_metric_was_charged_in_advance_when_it_came() 
     assert reasons == [gone, None, None, gone, gone, None, gone, gone]
 
 
+STANDARD, DYNAMIC = False, True
+OVERLAPS: dict[str, tuple[Service, list[bool | None]]] = {
+    # Days after which events came: 0 before, 1 of the first, 2 and 3 of both, 4 of the second, 5 after. None: no fee.
+    "a dynamic charge comes to another": (
+        Service(
+            start=NOW,
+            is_charged=False,
+            advance=(Advance(NOW + DAY, None, STANDARD), Advance(NOW + 2 * DAY, None, DYNAMIC)),
+        ),
+        [None, False, True, True, True, True],
+    ),
+    "a dynamic charge ends beside another": (
+        Service(
+            start=NOW,
+            is_charged=False,
+            advance=(Advance(NOW + DAY, NOW + 4 * DAY, DYNAMIC), Advance(NOW + 2 * DAY, NOW + 5 * DAY, STANDARD)),
+        ),
+        [None, True, True, True, False, None],
+    ),
+    "a dynamic charge outlives another": (
+        Service(
+            start=NOW,
+            is_charged=False,
+            advance=(Advance(NOW + DAY, NOW + 4 * DAY, STANDARD), Advance(NOW + 2 * DAY, NOW + 5 * DAY, DYNAMIC)),
+        ),
+        [None, False, True, True, True, None],
+    ),
+    "a dynamic charge in advance beside one in arrears": (
+        Service(start=NOW, is_charged=True, advance=(Advance(NOW + 2 * DAY, NOW + 4 * DAY, DYNAMIC),)),
+        [False, False, True, True, False, False],
+    ),
+    "a standard charge in advance beside a dynamic one in arrears": (
+        Service(start=NOW, is_charged=True, by_event_prices=True, advance=(Advance(NOW + 2 * DAY, None, STANDARD),)),
+        [True, True, True, True, True, True],
+    ),
+}
+
+
+@pytest.mark.parametrize(("service", "priced"), OVERLAPS.values(), ids=OVERLAPS)
+def test_an_event_needs_a_price_if_one_of_the_charges_of_its_time_takes_it(
+    service: Service, priced: list[bool | None]
+) -> None:
+    stretches = stretches_of([service], metric())
+    held = [stretch_at(stretches, at(NOW, NOW + day * DAY)) for day in range(6)]
+    assert [None if stretch.reason is not None else stretch.by_event_prices for stretch in held] == priced
+
+
+def test_what_a_charge_in_advance_lacked_stays_known_once_the_period_is_billed() -> None:
+    closing = Closing(NOW, NOW + 3 * DAY, NOW + 4 * DAY)
+    advance = (Advance(NOW + 2 * DAY, None, DYNAMIC),)
+    stretches = stretches_of([Service(start=NOW, closings=(closing,), advance=advance)], metric())
+    held = [stretch_at(stretches, at(NOW + DAY, NOW + day * DAY)) for day in (1, 3, 5)]
+    assert [stretch.by_event_prices for stretch in held] == [False, True, False]
+    assert [stretch.reason for stretch in held] == [None, None, Reason.PERIOD_ALREADY_BILLED]
+
+
 SECOND, MICROSECOND = timedelta(seconds=1), timedelta(microseconds=1)
 
 

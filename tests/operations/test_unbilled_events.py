@@ -165,6 +165,40 @@ def test_a_charge_that_was_not_dynamic_when_its_period_was_billed_needed_no_pric
     assert unbilled(box) == [("without its price", "amount_missing", True)]
 
 
+def test_two_charges_in_advance_on_one_metric_bill_an_event_each_and_list_what_one_of_them_lacks() -> None:
+    with Scenario(now="2024-03-01T00:00:00Z") as box:
+        box.customer()
+        filters = [{"key": "region", "values": ["eu", "us"]}]
+        metric = box.metric("jobs", field_name="seconds", filters=filters)
+        # Both charges count every event: in eu at 2.00 and 3.00 a second, elsewhere at 1.00 and 1.00.
+        eu = {"region": ["eu"]}
+        box.plan(
+            charge_in_advance_on(metric, amount="1", filters=[filter_on(eu, amount="2")]),
+            charge_in_advance_on(metric, amount="1", code="more", filters=[filter_on(eu, amount="3")]),
+        )
+        box.subscribe()
+        send(box, "eu", code="jobs", properties={"seconds": 1, "region": "eu"})
+        send(box, "us", code="jobs", properties={"seconds": 1, "region": "us"})
+        assert sorted(fee["amount_cents"] for fee in box.usage_fees()) == [100, 100, 200, 300]
+        usage = box.get("/customers/acme/current_usage?external_subscription_id=sub")["customer_usage"]
+        assert usage["amount_cents"] == 200 + 300 + 100 + 100
+        assert unbilled(box) == []
+        # A dynamic charge beside them from tomorrow on: only what comes then needs a price.
+        box.travel_to("2024-03-02T00:00:00Z")
+        dynamic = {"billable_metric_id": metric, "charge_model": "dynamic", "pay_in_advance": True, "code": "dynamic"}
+        box.post("/plans/basic/charges", charge=dynamic)
+        box.travel_to("2024-03-03T00:00:00Z")
+        send(box, "unpriced", code="jobs", properties={"seconds": 1}, precise_total_amount_cents="12,50")
+        send(box, "priced", code="jobs", properties={"seconds": 1}, precise_total_amount_cents="1250")
+        assert unbilled(box) == [("unpriced", "amount_not_numeric", True)]
+        added = [
+            fee["amount_cents"] for fee in box.usage_fees() if fee["event_transaction_id"] in ("unpriced", "priced")
+        ]
+        assert sorted(added) == [0, 100, 100, 100, 100, 1250]
+        box.travel_to("2024-04-01T01:00:00Z")
+        assert unbilled(box) == [("unpriced", "amount_not_numeric", False)]
+
+
 BILLED: dict[str, dict[str, Any]] = {
     "a whole second before a start within it": {"timestamp": 1709294400},
     "a number as text": {"code": "tokens", "properties": {"tokens": "5"}},

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
+from itertools import pairwise
 from typing import NamedTuple
 
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation, counts
@@ -304,12 +305,13 @@ def _tiled(service: Service, earliest: datetime | None, latest: datetime | None,
         first = None if start == _ALWAYS else start
         if closing.is_counted:
             since = closing.counted_at + MICROSECOND
-            priced = closing.by_event_prices
-            stretches.append(Stretch(None, first, end, received_before=since, by_event_prices=priced))
+            billed = _by_receipt(service, first, end, None, by_event_prices=closing.by_event_prices)
+            in_time = (_received(stretch, None, since) for stretch in billed)
+            stretches += [stretch for stretch in in_time if stretch is not None]
             stretches.append(Stretch(Reason.PERIOD_ALREADY_BILLED, first, end, received_from=since))
         else:
             reason = Reason.PERIOD_CLOSED if service.is_charged_now else missing
-            stretches += _in_advance(service, first, end, reason)
+            stretches += _by_receipt(service, first, end, reason)
         if end == latest:
             return stretches
         free_from = end + MICROSECOND
@@ -318,37 +320,36 @@ def _tiled(service: Service, earliest: datetime | None, latest: datetime | None,
 
 def _open(service: Service, earliest: datetime | None, latest: datetime | None, missing: Reason) -> list[Stretch]:
     if service.is_charged:
-        return [Stretch(None, earliest, latest, by_event_prices=service.by_event_prices)]
-    return _in_advance(service, earliest, latest, Reason.PERIOD_CLOSED if service.is_charged_now else missing)
+        return _by_receipt(service, earliest, latest, None, by_event_prices=service.by_event_prices)
+    return _by_receipt(service, earliest, latest, Reason.PERIOD_CLOSED if service.is_charged_now else missing)
 
 
-def _in_advance(service: Service, earliest: datetime | None, latest: datetime | None, reason: Reason) -> list[Stretch]:
-    """The events that had a fee when they came, and by their receipt those that had none, for this reason."""
+def _by_receipt(
+    service: Service,
+    earliest: datetime | None,
+    latest: datetime | None,
+    reason: Reason | None,
+    *,
+    by_event_prices: bool = False,
+) -> list[Stretch]:
+    """The fate of events by when they came: charges in advance billed them at once, all that there were together.
+
+    The others are unbilled for `reason`, or billed without one; `by_event_prices` is of the charges in arrears.
+    """
+    instants = {instant for time in service.advance for instant in (time.since, time.until)}
+    edges = sorted(instant for instant in instants if instant is not None and instant != _ALWAYS)
     stretches: list[Stretch] = []
-    free_from: datetime | None = None
-    for begins, ends, by_event_prices in sorted(
-        service.advance, key=lambda time: (time.since, not time.by_event_prices)
-    ):
-        start = begins if free_from is None else max(begins, free_from)
-        if ends is not None and ends <= start:
-            continue
-        if start != free_from and start != _ALWAYS:
-            stretches.append(Stretch(reason, earliest, latest, received_from=free_from, received_before=start))
-        received_from = None if start == _ALWAYS else start
-        stretches.append(
-            Stretch(
-                None,
-                earliest,
-                latest,
-                received_from=received_from,
-                received_before=ends,
-                by_event_prices=by_event_prices,
-            )
-        )
-        if ends is None:
-            return stretches
-        free_from = ends
-    return [*stretches, Stretch(reason, earliest, latest, received_from=free_from)]
+    for start, end in pairwise([None, *edges, None]):
+        at = _ALWAYS if start is None else start
+        charged = [time for time in service.advance if time.since <= at and (time.until is None or at < time.until)]
+        because = None if charged else reason
+        priced = by_event_prices or any(time.by_event_prices for time in charged)
+        last = stretches[-1] if stretches else None
+        if last is not None and (last.reason, last.by_event_prices) == (because, priced):
+            stretches[-1] = last._replace(received_before=end)
+        else:
+            stretches.append(Stretch(because, earliest, latest, start, end, priced))
+    return stretches
 
 
 def stretch_at(stretches: Sequence[Stretch], event: Event) -> Stretch:
