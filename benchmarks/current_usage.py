@@ -1,4 +1,4 @@
-"""Current usage of a subscription, by running states and by counting its events, at 10,000 and at many more.
+"""Current usage of a subscription, by running totals and by counting its events, at 10,000 and at many more.
 
 The whole request is measured: customer, subscription, plan, period, aggregation, price and taxes.
 
@@ -42,8 +42,8 @@ from usagebill.core.plans import Charge
 from usagebill.rating.current_usage import UsageOptions, current
 from usagebill.storage.conditions import eq
 from usagebill.storage.event_queries import EventQuery
+from usagebill.storage.sql.usage_totals import AT_ONCE
 from usagebill.storage.sqlite.events.lists import count_all_events
-from usagebill.storage.usage_series import AT_ONCE
 from usagebill.work import Work
 
 FEW = 10_000
@@ -150,7 +150,7 @@ def copy_events(tx: Any, first: int, count: int) -> None:
         " INSERT INTO events SELECT NULL, printf('00000000-0000-7000-8000-%012x', number), organization_id,"
         " printf('copy-%012d', number), code, external_subscription_id, ? + (number % 2500000) * 1000000,"
         " properties, precise_total_amount_cents, created_at, texts, millionths, long_numbers, in_advance, uncounted,"
-        " filter_values"
+        " unread_amount"
         " FROM numbers JOIN events ON sequence = number % ? + 1",
         (first, first + count, 1704067200 * 1_000_000, FEW),
     )
@@ -229,6 +229,7 @@ def have_states(billing: Billing) -> None:
 
 def forget_states(tx: Any) -> None:
     tx._connection.execute("DELETE FROM usage_series")
+    tx._connection.execute("DELETE FROM usage_totals")
 
 
 def growth(folder: Path, sizes: Sequence[int]) -> None:

@@ -2,7 +2,7 @@
 
 - In process without rendering (`rating`), through the library (`library`), through the API without a network (`api`)
   and over HTTP on a connection that is kept alive (`http`, with the client's time).
-- From running states and counted from events, of every aggregation.
+- From running totals and counted from events, of every aggregation.
 - Filters of one, two and three keys. Events have 100 values of the first key, or 10,000, of which 50 are declared.
 - Two months of events, of which one is requested; its first day is the 12th, so that several slices are cut.
 
@@ -13,7 +13,7 @@ the plans. Above 100,000 events, the first 100,000 are copied in SQL.
     python -m benchmarks.filters 1000000 --only sum_agg           # more, of some aggregations
     python -m benchmarks.filters 30000 --values 100 --rounds 300  # one number of values, more exactly
 
-With 30,000 events from running states, at a load of 12 to 15, 50 filters took 1.6 to 2.8 times as long as none.
+With 30,000 events from running totals, at a load of 12 to 15, 50 filters took 1.6 to 2.8 times as long as none.
 """
 
 from __future__ import annotations

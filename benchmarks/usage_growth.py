@@ -1,10 +1,8 @@
 """How the cost of usage grows: ratios of the same operation on much and on little data, in one run.
 
 - Current usage of a charge with 50 filters beside that of a charge with none: at most 3. First the whole request, right
-  after the import, and again once running states are built, if there are enough events for any. Then counting itself,
-  on 100,000 events; filters of two keys with 30,000 combinations of values. Last, only once: filters of a key that the
-  metric did not declare when the events came, for which every event is read.
-- Ingestion for a metric with filters beside ingestion that numbers no filter values: at most 1.1.
+  after the import, and again once running totals are built, if there are enough events for any. Then counting itself,
+  on 100,000 events; filters of two keys with 30,000 combinations of values.
 - The events of a period that are paid in advance, after 10,000 beside after 100: at most 1.5, whatever is counted and
   however it is priced.
 - Checking after an event whether it passed a threshold, at 300,000 events beside 1,000: at most 2, for every charge
@@ -29,10 +27,9 @@ from benchmarks.event_rows import START, sent
 from usagebill.billing import Billing
 from usagebill.clock import ManualClock
 from usagebill.rating.current_usage import UsageOptions, current
-from usagebill.storage.sqlite import events
 
 ROUNDS = 5
-FILTERS, FILTERED_EVENTS, MANY_FILTERED, INGESTED = 50, 100_000, 1_000_000, 40_000
+FILTERS, FILTERED_EVENTS, MANY_FILTERED = 50, 100_000, 1_000_000
 EARLY, LATE, NEIGHBOURS, WARM_UP = 100, 10_000, 40, 8
 FEW_EVENTS, MANY_EVENTS = 1_000, 300_000
 
@@ -128,7 +125,7 @@ def copy_events(tx: Any, times: int) -> None:
         "WITH RECURSIVE copies (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM copies WHERE n + 1 < ?)"
         " INSERT INTO events SELECT NULL, id || '-' || n, organization_id, transaction_id || '-' || n, code,"
         " external_subscription_id, timestamp + n * 1000000, properties, precise_total_amount_cents, created_at, texts,"
-        " millionths, long_numbers, in_advance, uncounted, filter_values FROM events JOIN copies ON n < ?",
+        " millionths, long_numbers, in_advance, uncounted, unread_amount FROM events JOIN copies ON n < ?",
         (times, times),
     )
 
@@ -176,34 +173,6 @@ def filters(folder: Path) -> None:
             line(f"{aggregation_type}, {FILTERS} filters of one key beside none", none, one, 3)
             line(f"{aggregation_type}, {FILTERS} filters of two keys beside none", none, two, 3)
             line(f"{aggregation_type}, filters of whatever is declared beside none", none, all_declared, 3)
-            if aggregation_type == "count_agg":
-                wider = [*keys, {"key": "device", "values": ["phone"]}]
-                billing.billable_metrics.update("api_calls", filters=wider)
-                later = [*filtered, {"values": {"device": ["phone"]}, "properties": {"amount": "0.002"}}]
-                metric_id = billing.billable_metrics.get("api_calls").id
-                charge = {"billable_metric_id": metric_id, **standard, "filters": later}
-                billing.plans.update("one-key", charges=[charge])
-                line("count_agg, filters of a key declared later", none, best(usage("one-key"))[0], None)
-
-
-def ingestion(folder: Path) -> None:
-    """The same batches with and without the numbers of their filter values, in turn; the best of each counts."""
-    keys = [
-        {"key": "user", "values": [f"user-{number}" for number in range(FILTERS)]},
-        {"key": "region", "values": ["eu", "us", "ap"]},
-    ]
-    metric = {"aggregation_type": "count_agg", "filters": keys}
-    standard = {"charge_model": "standard", "properties": {"amount": "0.001"}}
-    number_of = events.number_of  # type: ignore[attr-defined]
-    plans = {"a": [standard]}
-    with opened(folder / "plain.db", metric, plans) as plain, opened(folder / "numbered.db", metric, plans) as numbered:
-        times: dict[bool, list[float]] = {False: [], True: []}
-        for first in range(0, INGESTED, 1_000):
-            rows = sent(first, 1_000, subscription="sub-a")
-            for is_numbered, billing in ((False, plain), (True, numbered)):
-                events.number_of = number_of if is_numbered else lambda *_: lambda _: None  # type: ignore[attr-defined]
-                times[is_numbered].append(seconds(partial(billing.events.ingest, rows)))
-    line("1,000 events of a metric with filters, ingested", min(times[False]), min(times[True]), 1.1)
 
 
 _RANGES: list[dict[str, Any]] = [
@@ -335,7 +304,6 @@ def thresholds(folder: Path) -> None:
 PARTS: dict[str, Callable[[Path], None]] = {
     "filters_as_seen": filters_as_seen,
     "filters": filters,
-    "ingestion": ingestion,
     "in_advance": in_advance,
     "thresholds": thresholds,
 }

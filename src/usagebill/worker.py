@@ -58,7 +58,7 @@ class Worker:
         with Worker(billing):
             ...
 
-    One thread bills, one delivers webhooks, one rolls events up into running states of usage, one ships them to the
+    One thread bills, one delivers webhooks, one rolls events up into running totals of usage, one ships them to the
     event store if there is one, and each other kind of outside job has its own `outside_threads`, so that none waits
     for another. A thread sleeps until the next of its jobs is due. A write of this process that schedules an immediate
     job wakes it; jobs from other processes are seen within `poll_seconds`. There may be many workers, in one process or

@@ -13,7 +13,7 @@ from usagebill.http.app import endpoints
 from usagebill.http.metrics import Metrics
 from usagebill.http.rate_limit import RateLimit
 from usagebill.http.strictness import Strictness
-from usagebill.storage.usage_series import MissingSeries, Shape
+from usagebill.storage.sql.usage_totals import MissingSeries, Shape
 from usagebill.throttle import Throttle
 
 NOW = datetime(2024, 3, 5, tzinfo=UTC)
@@ -64,10 +64,10 @@ def test_a_name_passes_once_an_hour_and_again_once_it_is_forgotten() -> None:
 
 
 def test_series_that_nobody_creates_are_not_noted_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("usagebill.storage.usage_series._MOST_MISSING", 2)
+    monkeypatch.setattr("usagebill.storage.sql.usage_totals._MOST_MISSING", 2)
     missing, shape = MissingSeries(), Shape("sum", "units", ())
     for subscription in "abc":
-        missing.note("acme", subscription, "api", shape)
-    assert [pair for pair, _, _ in missing.take()] == [("acme", "a", "api"), ("acme", "b", "api")]
-    missing.note("acme", "c", "api", shape)
-    assert [pair for pair, _, _ in missing.take()] == [("acme", "c", "api")]
+        missing.note(("acme", subscription, "api"), shape, 5_000)
+    assert [pair for pair, _ in missing.take(None)] == [("acme", "a", "api"), ("acme", "b", "api")]
+    missing.note(("acme", "c", "api"), shape, 5_000)
+    assert [pair for pair, _ in missing.take(None)] == [("acme", "c", "api")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,27 +12,26 @@ import pytest
 from click.testing import CliRunner
 from tests.builders import add_wallet
 from tests.scenarios import Scenario, charge_on, plan_fields
+from tests.storage.eager_states import eager_states
 
 from usagebill import Billing
 from usagebill.cli import main
 from usagebill.clock import ManualClock
-from usagebill.storage.sqlite.events import state_answers, states
 
 pytestmark = pytest.mark.now("2024-03-10T10:00:00Z")
 
 
 @pytest.fixture(autouse=True)
-def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few events have states too."""
-    monkeypatch.setattr(states, "_is_dense", lambda connection, pair, shape: True)
-    monkeypatch.setattr(states, "MIN_WAITING", 1)
-    monkeypatch.setattr(state_answers, "WORTH_A_SERIES", 0)
+def eager() -> Iterator[None]:
+    """Few events have totals too."""
+    with eager_states():
+        yield
 
 
 def plant(store: Any, more: int = 1000) -> None:
     """Have states say that so much more was used than was."""
     changed = store.write(
-        None, lambda tx: tx._connection.execute(f"UPDATE usage_states SET low = low + {more * 1_000_000}").rowcount
+        None, lambda tx: tx._connection.execute(f"UPDATE usage_totals SET total = total + {more}").rowcount
     )
     assert changed
 

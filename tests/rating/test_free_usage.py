@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,10 +12,10 @@ import pytest
 from hypothesis import given, strategies as st
 from tests.examples import examples
 from tests.scenarios import Scenario, charge_on, filter_on
+from tests.storage.eager_states import eager_states
 
 from usagebill.core.events import Event, numeric_value
 from usagebill.rating import free_usage, usage
-from usagebill.storage.sqlite.events import state_answers, states
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 
@@ -65,11 +66,7 @@ def test_a_free_part_is_used_up_as_if_every_event_was_read(
     recurring: bool,
     kept: bool,
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch, Scenario(START) as box:
-        if kept:
-            patch.setattr(states, "_is_dense", lambda connection, pair, shape: True)
-            patch.setattr(states, "MIN_WAITING", 1)
-            patch.setattr(state_answers, "WORTH_A_SERIES", 0)
+    with eager_states() if kept else nullcontext(), Scenario(START) as box:
         sold(box, free, grouped=grouped, filtered=filtered, recurring=recurring)
         box.travel_to("2024-03-10T00:00:00Z")
         box.events(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -152,11 +152,9 @@ class Organization:
         self.store = store
         self.id = name
 
-    def append(self, *events: Event, declared: Mapping[str, Sequence[str]] | None = None) -> list[int]:
-        """Store them; `declared` are the filter values of their metrics, by key."""
+    def append(self, *events: Event) -> list[int]:
         codes = {event.code for event in events}
-        by_code = dict.fromkeys(codes, declared) if declared else {}
-        return self.store.write(self.id, lambda tx: tx.events.append(events, in_advance=codes, declared=by_code))
+        return self.store.write(self.id, lambda tx: tx.events.append(events, in_advance=codes))
 
     def ask(self, question: Callable[[Transaction], T]) -> T:
         return self.store.read(self.id, question)
@@ -619,7 +617,6 @@ class EventsContract:
         latest=st.one_of(st.none(), instants),
         group_keys=st.lists(st.sampled_from(KEYS), max_size=2, unique=True).map(tuple),
         amounts=st.booleans(),
-        declares=st.tuples(st.integers(0, 5), st.integers(0, 5)),
     )
     def test_the_answers_of_all_buckets_in_one_pass_are_those_of_each(
         self,
@@ -630,20 +627,13 @@ class EventsContract:
         latest: datetime | None,
         group_keys: tuple[str, ...],
         amounts: bool,
-        declares: tuple[int, int],
     ) -> None:
         organization = new_organization(store)
         events = [
             event(organization.id, number, properties, at=at, received=received, cents=cents)
             for number, (at, received, properties, cents) in enumerate(history)
         ]
-        # The metric declared some of the filters' values when the first events came, and others later.
-        for batch, shown in zip((events[::2], events[1::2]), declares, strict=True):
-            declared: dict[str, tuple[str, ...]] = {}
-            for values in filters[:shown]:
-                for key, accepted in values.items():
-                    declared[key] = (*declared.get(key, ()), *accepted)
-            organization.append(*batch, declared=declared)
+        organization.append(*events)
         index = FilterIndex([ChargeFilter(str(place), values) for place, values in enumerate(filters)], {})
         question = EventQuery(
             code="calls",

@@ -24,9 +24,8 @@ from usagebill.storage.ports import Store, UnusableServer
 from usagebill.storage.postgresql import PostgresStore
 from usagebill.storage.postgresql.databases import temporary_database
 from usagebill.storage.postgresql.migration import MigrationFailed, migrate
-from usagebill.storage.sqlite.events import state_answers, states
+from usagebill.storage.sql import usage_totals
 from usagebill.storage.tables import TABLES
-from usagebill.storage.usage_series import READY
 from usagebill.work import Reader
 
 pytestmark = pytest.mark.second_engine
@@ -125,8 +124,7 @@ def test_everything_is_the_same_afterwards_and_billing_goes_on_alike(file: Path,
 def test_running_states_are_made_again_on_the_other_side(
     file: Path, url: str, monkeypatch: pytest.MonkeyPatch, has_filters: bool
 ) -> None:
-    monkeypatch.setattr(states, "_is_dense", lambda connection, pair, shape: True)
-    monkeypatch.setattr(state_answers, "WORTH_A_SERIES", 0)
+    monkeypatch.setattr(usage_totals, "WORTH_A_SERIES", 0)
     question = EventQuery(
         code="gb", external_subscription_id="s1", aggregation_type="sum_agg", field_name="value", group_keys=("region",)
     )
@@ -144,8 +142,10 @@ def test_running_states_are_made_again_on_the_other_side(
     moved(file, url)
     with Billing(url, clock=ManualClock(BILLED)) as billing:
         assert isinstance(billing.store, PostgresStore)
-        series = billing.store.ask(lambda connection: connection.execute("SELECT stage FROM usage_series").fetchall())
-        assert series == [(READY,)]
+        series = billing.store.ask(
+            lambda connection: connection.execute("SELECT built_to FROM usage_series").fetchall()
+        )
+        assert series == [(None,)]
         assert billing.reading(tallies_of) == tallies
         assert billing.audit().found == 0
 

@@ -40,7 +40,7 @@ from usagebill.storage.ports import Store, Transaction
 from usagebill.storage.postgresql import PostgresStore, schema
 from usagebill.storage.postgresql.counts import COUNT_TABLE, PostgresListCounts
 from usagebill.storage.postgresql.databases import temporary_database
-from usagebill.storage.postgresql.events.states import STATE_STATEMENTS, STATE_TABLES
+from usagebill.storage.postgresql.events import dialect as usage
 from usagebill.storage.postgresql.facet_indexes import ITEM_KEYS
 from usagebill.storage.postgresql.searches import text_indexes
 from usagebill.storage.postgresql.transaction import PostgresTransaction
@@ -427,6 +427,7 @@ DIGESTS = {
     8: "8dae324e5342cd38",
     9: "8e4a5f61a9ce7140",
     10: "f3b0edad4b948946",
+    11: "bf4bc6052735affb",
 }
 
 
@@ -435,8 +436,8 @@ def test_tables_change_only_with_the_version() -> None:
     statements = (
         schema.FIXED,
         *schema.SETTINGS,
-        STATE_TABLES,
-        *STATE_STATEMENTS,
+        usage.TABLES,
+        *usage.TRIGGERS,
         COUNT_TABLE,
         ITEM_KEYS,
         *text_indexes(),
@@ -581,9 +582,8 @@ def test_an_older_database_is_brought_forward_with_its_rows() -> None:
             "ALTER TABLE taxes ALTER COLUMN description SET NOT NULL",
             "DROP INDEX taxes_unique_code",
             "ALTER TABLE events RESET (autovacuum_analyze_threshold)",
-            "DROP TABLE list_counts, usage_series, usage_states, usage_slots, usage_rolled_up, usage_dropped",
-            "DROP FUNCTION usage_events_deleted, usage_event_changed, usage_events_truncated, usage_series_dropped"
-            " CASCADE",
+            "DROP TABLE list_counts, usage_series, usage_totals, usage_rolled_up",
+            "DROP FUNCTION usage_events_deleted, usage_event_changed, usage_events_truncated CASCADE",
             "UPDATE usagebill_schema SET version = 2, records = 2",
         )
         with pytest.raises(OlderFile):
@@ -599,17 +599,28 @@ def test_an_older_database_is_brought_forward_with_its_rows() -> None:
         PostgresStore(url, read_only=True).close()
 
 
-def test_states_of_version_6_get_the_columns_of_weighted_sums_and_prices() -> None:
+def test_states_of_version_10_make_way_for_totals() -> None:
     with new_database() as url:
         PostgresStore(url).close()
-        current_columns = columns(url)
+        current_columns, current_triggers = columns(url), triggers(url)
         run(
             url,
-            "ALTER TABLE usage_states DROP COLUMN moment, DROP COLUMN paid",
-            "UPDATE usagebill_schema SET version = 6, records = 42",
+            "DROP TABLE usage_series, usage_totals, usage_rolled_up",
+            "CREATE TABLE usage_series (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, organization_id text,"
+            " external_subscription_id text, code text, digest text, kind text, field text, keys text, form integer,"
+            " width bigint, stage integer, base bigint, built_to bigint)",
+            "CREATE TABLE usage_slots (series bigint, slot bigint, organization_id text)",
+            "CREATE TABLE usage_states (series bigint, slot bigint, digest bytea, organization_id text)",
+            "CREATE TABLE usage_rolled_up (organization_id text PRIMARY KEY, sequence bigint NOT NULL)",
+            "CREATE TABLE usage_dropped (series bigint PRIMARY KEY, organization_id text)",
+            "CREATE FUNCTION usage_series_dropped() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$",
+            "CREATE TRIGGER usage_series_dropped AFTER DELETE ON usage_series FOR EACH ROW"
+            " EXECUTE FUNCTION usage_series_dropped()",
+            "UPDATE usagebill_schema SET version = 10, records = 54",
         )
         PostgresStore(url).close()
         assert columns(url) == current_columns
+        assert triggers(url) == current_triggers
 
 
 def test_counts_of_version_7_get_ranges_and_follow_records_they_are_taken_from() -> None:

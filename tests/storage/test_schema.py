@@ -373,6 +373,7 @@ TABLES_OF_VERSIONS = {
     52: "ccde7f1fa12b485c",
     53: "48c4b59ceaae4420",
     54: "48c4b59ceaae4420",
+    55: "5461d418f5a03d06",
 }
 
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
-from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.storage.eager_states import eager_states
 from tests.storage.events_contract import event
 
 from usagebill import Billing
 from usagebill.clock import ManualClock
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.sqlite import SqliteStore, schema
-from usagebill.storage.sqlite.events import state_answers, states
 from usagebill.storage.sqlite.schema import OlderFile
-from usagebill.storage.usage_series import READY
 
 FILES = sorted(Path(__file__).parent.glob("v*.db.gz"))
 NOW = datetime(2024, 2, 1, 3, tzinfo=UTC)
@@ -27,6 +25,7 @@ NOW = datetime(2024, 2, 1, 3, tzinfo=UTC)
 _KEPT = (
     *("_counts", "_texts", "_search", "_short", "_metadata", "_common", "_profile"),
     *("sqlite_", "unfilled_lists", "event_counts_made"),
+    *("usage_series", "usage_states", "usage_slots", "usage_rolled_up", "event_filter_values"),
 )
 
 
@@ -143,35 +142,81 @@ def test_an_older_file_that_is_only_read_is_refused_in_words(older: Path) -> Non
     assert older.read_bytes() == before
 
 
-def test_states_of_version_42_are_kept_and_those_of_weighted_sums_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(states, "_is_dense", lambda connection, pair, shape: True)
-    monkeypatch.setattr(states, "MIN_WAITING", 1)
-    monkeypatch.setattr(state_answers, "WORTH_A_SERIES", 0)
+def test_states_of_version_54_make_way_for_totals(tmp_path: Path) -> None:
     path, organization = tmp_path / "billing.db", "organization-1"
     summed = EventQuery(code="calls", external_subscription_id="sub", aggregation_type="sum_agg", field_name="value")
     store = SqliteStore(path)
     store.write(organization, lambda tx: tx.events.append([event(organization, n, {"value": n}) for n in range(9)]))
-    store.read(organization, lambda tx: tx.events.tallies(summed))
-    while store.roll_up_usage():
-        pass
     store.close()
     connection = sqlite3.connect(path)
-    for column in ("moment", "paid"):
-        connection.execute(f"ALTER TABLE usage_states DROP COLUMN {column}")
-    connection.execute("PRAGMA user_version = 42")
-    connection.commit()
+    connection.executescript(_VERSION_54)
     connection.close()
+    assert former_parts(path) == 7
 
-    store = SqliteStore(path)
-    weighted = replace(summed, aggregation_type="weighted_sum_agg")
-    tallies = [store.read(organization, lambda tx: tx.events.tallies(weighted))]
-    while store.roll_up_usage():
-        pass
-    tallies.append(store.read(organization, lambda tx: tx.events.tallies(weighted)))
-    assert tallies[0] == tallies[1]
-    assert store.read(organization, lambda tx: list(tx.events.state_faults())) == []
-    kinds = store._writer.execute("SELECT kind, stage FROM usage_series ORDER BY id").fetchall()
-    assert kinds == [("numbers", READY), ("weighted numbers", READY)]
-    store.close()
+    with eager_states():
+        store = SqliteStore(path)
+        for _ in range(2):
+            tallies = store.read(organization, lambda tx: tx.events.tallies(summed))
+            assert tallies[()].units == 36
+            while store.roll_up_usage():
+                pass
+        assert store.read(organization, lambda tx: list(tx.events.state_faults())) == []
+        kinds = store._writer.execute("SELECT kind, built_to FROM usage_series").fetchall()
+        assert kinds == [("numbers", None)]
+        # An edit by hand is noticed, as in a new file.
+        store._writer.execute("DELETE FROM events WHERE sequence = 9")
+        assert store.read(organization, lambda tx: tx.events.tallies(summed))[()].units == 28
+        store.close()
+    assert former_parts(path) == 0
+
+
+def former_parts(path: Path) -> int:
+    """How many tables, triggers and columns there are that version 54 had and later ones do not."""
+    connection = sqlite3.connect(path)
+    (count,) = connection.execute(
+        "SELECT COUNT(*) FROM sqlite_schema WHERE name IN ('usage_states', 'usage_slots', 'event_filter_values',"
+        " 'event_filter_values_edited') OR (name = 'usage_rolled_up' AND sql LIKE '%CHECK%')"
+        " OR (name IN ('events', 'events_usage') AND sql LIKE '%filter_values%')"
+    ).fetchone()
+    connection.close()
+    return int(count)
+
+
+# What version 54 kept of events, with states of one series that are wrong: nothing of it is read.
+_VERSION_54 = """
+DROP TABLE usage_series;
+DROP TABLE usage_totals;
+DROP TABLE usage_rolled_up;
+DROP INDEX events_usage;
+ALTER TABLE events ADD COLUMN filter_values INTEGER;
+CREATE INDEX events_usage ON events (
+    organization_id, external_subscription_id, code, timestamp, created_at, filter_values);
+CREATE TABLE event_filter_values (
+    organization_id TEXT NOT NULL, base INTEGER NOT NULL, size INTEGER NOT NULL, declared TEXT NOT NULL,
+    PRIMARY KEY (organization_id, base), UNIQUE (organization_id, declared)) WITHOUT ROWID;
+CREATE TRIGGER event_filter_values_edited AFTER UPDATE OF organization_id, properties, texts
+    ON events WHEN NEW.filter_values IS NOT NULL
+    BEGIN UPDATE events SET filter_values = NULL WHERE sequence = NEW.sequence; END;
+CREATE TABLE usage_series (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, organization_id TEXT NOT NULL, external_subscription_id TEXT NOT NULL,
+    code TEXT NOT NULL, kind TEXT NOT NULL, field TEXT NOT NULL, keys TEXT NOT NULL, form INTEGER NOT NULL,
+    width INTEGER NOT NULL, stage INTEGER NOT NULL, base INTEGER NOT NULL, built_to INTEGER,
+    UNIQUE (organization_id, external_subscription_id, code, kind, field, keys));
+CREATE TABLE usage_slots (
+    series INTEGER NOT NULL, slot INTEGER NOT NULL, n INTEGER NOT NULL, first_at INTEGER NOT NULL,
+    last_at INTEGER NOT NULL, received_at INTEGER NOT NULL, spoken INTEGER NOT NULL,
+    PRIMARY KEY (series, slot)) WITHOUT ROWID;
+CREATE TABLE usage_states (
+    series INTEGER NOT NULL, slot INTEGER NOT NULL, dims TEXT NOT NULL, value TEXT NOT NULL, n INTEGER NOT NULL,
+    low INTEGER NOT NULL, high INTEGER NOT NULL, top INTEGER, longs INTEGER NOT NULL, rest TEXT, long_top TEXT,
+    first_at INTEGER NOT NULL, first_sequence INTEGER NOT NULL, last_at INTEGER NOT NULL, moment TEXT, paid TEXT,
+    PRIMARY KEY (series, slot, dims, value)) WITHOUT ROWID;
+CREATE TABLE usage_rolled_up (id INTEGER PRIMARY KEY CHECK (id = 1), sequence INTEGER NOT NULL);
+INSERT INTO usage_series VALUES (1, 'organization-1', 'sub', 'calls', 'numbers', '"value"', '[]', 6, 3600000000, 1, 9,
+    NULL);
+INSERT INTO usage_slots VALUES (1, 473352, 9, 1704067200000000, 1704067200000000, 1704067200000000, 0);
+INSERT INTO usage_states VALUES (1, 473352, '', '', 9, 1000000000, 0, 8000000, 0, NULL, NULL, 1704067200000000, 1,
+    1704067200000000, NULL, NULL);
+INSERT INTO usage_rolled_up VALUES (1, 9);
+PRAGMA user_version = 54;
+"""

@@ -26,7 +26,7 @@ from usagebill.provider_calls import compared_with_provider
     "--recount/--no-recount",
     default=True,
     show_default=True,
-    help="Also recount each fee from its events, its plan and its days, and the running states of usage; this reads all"
+    help="Also recount each fee from its events, its plan and its days, and the running totals of usage; this reads all"
     " events.",
 )
 @click.option(

@@ -1,4 +1,4 @@
-"""`usagebill usage`: running states of usage."""
+"""`usagebill usage`: running totals of usage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from usagebill.operations import organizations
 
 @click.group()
 def usage() -> None:
-    """Manage the running states of usage."""
+    """Manage the running totals of usage."""
 
 
 @usage.command()
@@ -18,7 +18,7 @@ def usage() -> None:
 @database()
 @as_json
 def rebuild(organization: str | None, path: str, json_output: bool) -> None:
-    """Drop the running states of usage and rebuild them from the events.
+    """Drop the running totals of usage and rebuild them from the events.
 
     Until they are rebuilt, usage is counted from the events, with the same results. `usagebill audit` checks them.
     """

@@ -33,7 +33,7 @@ from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.wallets import active_wallets
 from usagebill.storage.conditions import desc, eq, present, within
-from usagebill.storage.event_queries import CountedAs, EventFilter
+from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Page
 from usagebill.views.events import EventsErrors, event_error_view
 from usagebill.work import Reader, Work
@@ -176,12 +176,7 @@ def _store(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Event
         # If there are duplicates, the append is undone, and those stored before are looked up.
         in_advance = {code for code, metric in metrics.items() if _is_billed_in_advance(work, metric)}
         uncounted = uncounted_ids(events, metrics)
-        declared = {
-            code: {metric_filter.key: metric_filter.values for metric_filter in metric.filters}
-            for code, metric in metrics.items()
-            if metric.filters and metric.aggregation_type == CountedAs.COUNT
-        }
-        append = partial(work.tx.events.append, events, in_advance=in_advance, uncounted=uncounted, declared=declared)
+        append = partial(work.tx.events.append, events, in_advance=in_advance, uncounted=uncounted)
         stored_before = work.dry_run(lambda _: append()) if repeated else append()
         problems = dict.fromkeys((*repeated, *stored_before), ALREADY_STORED)
     if not problems:

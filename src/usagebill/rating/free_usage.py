@@ -1,6 +1,6 @@
 """The free part of percentage charges on sums: the first events of a period use it up, and only those are read.
 
-The price of the rest follows from the sum and the count alone, which running states know.
+The price of the rest follows from the sum and the count alone, which running totals know.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class Usage(Resource):
     past = query(past_usage.past)
 
     def rebuild(self) -> int:
-        """Drop the running states of usage and rebuild them from the events; returns the number of series.
+        """Drop the running totals of usage and rebuild them from the events; returns the number of series.
 
         Nothing waits for it and no answer differs meanwhile: the events are counted until the states exist.
         """

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final
 
 from usagebill.core.events import Event, EventOrder, cut_to_seconds, property_of
 from usagebill.core.filters import EventScope, accepts
 from usagebill.core.grouping import Group as Group
 
 ALL_EVENTS: Final = EventScope(matches={})
-
-# The values that a metric declares, by event code and by filter key.
-Declared: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]
-NOTHING_DECLARED: Final[Declared] = {}
 
 
 class Lacking(StrEnum):
@@ -62,7 +58,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFault:
-    """Running states of an external subscription and a code that differ from a count of its events.
+    """Running totals of an external subscription and a code that differ from a count of its events.
 
     `kind` says what they keep: a count, numbers, weighted or priced numbers, or values; `differing` how many of them
     differ.

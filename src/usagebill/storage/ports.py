@@ -14,9 +14,7 @@ from usagebill.core.filters import FilterIndex
 from usagebill.core.jobs import Job, QueueState, WorkerSeen
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.event_queries import (
-    NOTHING_DECLARED,
     Counted,
-    Declared,
     EventFilter,
     EventQuery,
     EventRange,
@@ -249,7 +247,7 @@ class EventLog(Protocol):
         """
 
     def state_faults(self) -> Iterator[StateFault]:
-        """Running states that differ from a full count of their events."""
+        """Running totals that differ from a full count of their events."""
 
 
 class EventStore(EventLog, Protocol):
@@ -261,17 +259,15 @@ class EventStore(EventLog, Protocol):
         *,
         in_advance: Collection[str] = (),
         uncounted: Collection[str] = (),
-        declared: Declared = NOTHING_DECLARED,
     ) -> list[int]:
         """Store `events`; if any (subscription, transaction id) already exists, return their positions and store none.
 
         Events with the codes `in_advance` are billed in advance: `changes` and `known_up_to` only need these. Events
-        with the ids `uncounted` are marked, since their metric cannot count them. `declared` has the filter values of
-        counted codes; an engine may use them to count by filters without reading the events.
+        with the ids `uncounted` are marked, since their metric cannot count them.
         """
 
     def rebuild_states(self) -> int:
-        """Drop all running states, which `Store.roll_up_usage` then rebuilds from the events; returns the number of
+        """Drop all running totals, which `Store.roll_up_usage` then rebuilds from the events; returns the number of
         series.
         """
 
@@ -493,7 +489,7 @@ class Store(Protocol):
         """
 
     def roll_up_usage(self) -> bool:
-        """Roll up some of the events that are in no running state yet, of all organizations, and count some of the
+        """Roll up some of the events that are in no running total yet, of all organizations, and count some of the
         texts that searches look for; False if there is nothing to do.
 
         `EventLog.tallies` uses these states when there are many events. They never change a result.

@@ -46,7 +46,7 @@ _AGGREGATIONS: Final[Mapping[str, Callable[[str | None], Aggregation[Any]]]] = {
     CountedAs.LATEST: lambda field_name: Latest(field_name=field_name),
     CountedAs.UNIQUE_COUNT: lambda field_name: UniqueCount(field_name=field_name),
 }
-# The database answers weighted sums, from running states.
+# The database answers weighted sums, from running totals.
 ANSWERED: Final = frozenset(_AGGREGATIONS)
 
 

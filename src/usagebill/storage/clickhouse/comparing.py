@@ -92,7 +92,7 @@ class TooFarBehind(Exception):
 def usage_differences(
     tx: Snapshot, servers: EventServers, organization_id: str, shipped_to: int
 ) -> Iterator[UsageDifference]:
-    """The differences between usage counted by the database, from running states if it has them, and by the event store
+    """The differences between usage counted by the database, from running totals if it has them, and by the event store
     together with the events after `shipped_to`.
 
     Metrics that the event store can count are compared over all events of their code. Raises `TooFarBehind` if there

@@ -53,8 +53,20 @@ def _empty() -> bytes:
     for table in TABLES:
         if table.name not in order:
             after_those_that_refer(table.name)
-    states = ("usage_rolled_up", "usage_series", "usage_states", "usage_slots", "usage_dropped")
-    names = (*order, *states, "sequences", "changes", "clock", "jobs", "events", "workers", "migration", "list_counts")
+    names = (
+        *order,
+        "usage_rolled_up",
+        "usage_series",
+        "usage_totals",
+        "sequences",
+        "changes",
+        "clock",
+        "jobs",
+        "events",
+        "workers",
+        "migration",
+        "list_counts",
+    )
     return "; ".join(f'DELETE FROM "{name}"' for name in names).encode()
 
 

@@ -19,7 +19,7 @@ from usagebill.storage.every_engine import EntitlingCommits, OneTransaction
 from usagebill.storage.ports import UnusableServer, UnusableTransaction
 from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
-from usagebill.storage.postgresql.events.states import behind
+from usagebill.storage.postgresql.events.dialect import behind
 from usagebill.storage.postgresql.locks import Locks, is_held_by
 from usagebill.storage.postgresql.memory import Memory, Totals
 from usagebill.storage.postgresql.pending import Pending, WriteSpeed, WritesRefused
@@ -31,7 +31,7 @@ from usagebill.storage.postgresql.searches import has_text_indexes
 from usagebill.storage.postgresql.statistics import Statistics
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 from usagebill.storage.postgresql.trips import Trips, forget_statements
-from usagebill.storage.usage_series import MissingSeries
+from usagebill.storage.sql.usage_totals import MissingSeries
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ class PostgresStore:
         self._write_speed = WriteSpeed()
         self._statistics = Statistics()
         self._totals = Totals()
-        # Series of running states that queries of this process lacked.
+        # Series of running totals that queries of this process lacked.
         self.missing_series = MissingSeries()
         self._reservations = Reservations(url)
         self._pool = Pool(url, connections, self._configure)
@@ -373,7 +373,7 @@ class PostgresStore:
         return changed, self._has_row_security, holds
 
     def roll_up_usage(self) -> bool:
-        """Do one slice of the work on running states, for the organization that is furthest behind.
+        """Do one slice of the work on running totals, for the organization that is furthest behind.
 
         The server's statistics are also renewed if they miss an organization with many events or most rows of a table.
         """

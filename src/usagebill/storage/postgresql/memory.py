@@ -9,11 +9,10 @@ from typing import Any
 
 from usagebill.storage.conditions import Condition, Related
 from usagebill.storage.postgresql.changes import Touched
-from usagebill.storage.postgresql.events.state_answers import KnownStates
 from usagebill.storage.postgresql.jobs import Claims
 from usagebill.storage.postgresql.observing import Answer, Statement
 from usagebill.storage.postgresql.siblings import Siblings
-from usagebill.storage.usage_series import MissingSeries
+from usagebill.storage.sql.usage_totals import KnownSeries, MissingSeries
 
 # Lists whose total is remembered.
 _MOST_TOTALS = 1_000
@@ -61,7 +60,7 @@ class Memory:
     ) -> None:
         self.has_text_indexes = has_text_indexes
         self.totals = Totals() if totals is None else totals
-        self.states = KnownStates(missing_series)
+        self.states = KnownSeries(missing_series)
         self.records: dict[tuple[type, str], Any] = {}
         self.answers: dict[Question, tuple[int, list[Any]]] = {}
         self.writes: Counter[type] = Counter()

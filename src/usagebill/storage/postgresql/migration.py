@@ -17,11 +17,12 @@ from usagebill.storage.event_rows import COLUMNS, event_of
 from usagebill.storage.job_queries import JOB_COLUMNS as _JOBS
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.engine import PostgresStore
+from usagebill.storage.postgresql.events.dialect import DIALECT
 from usagebill.storage.postgresql.events.rows import STORED, row_of
-from usagebill.storage.postgresql.events.states import begin_again
 from usagebill.storage.postgresql.pending import tables_in_order
 from usagebill.storage.postgresql.rows import rows_of
 from usagebill.storage.record_sql import quoted
+from usagebill.storage.sql.usage_totals import MissingSeries, Shape, UsageTotals
 from usagebill.storage.sqlite.rows import codec_of
 from usagebill.storage.tables import TABLES, Table, table_of
 
@@ -60,10 +61,10 @@ def migrate(path: str | Path, target: PostgresStore, note: Callable[[str, int], 
                 f"not the same on both sides: {', '.join(differing)}. Begin again with an empty database"
             )
         target.transact(lambda connection: connection.execute("UPDATE migration SET finished = TRUE"))
-        # Until states are built, usage is counted from the events.
+        # Until totals are built, usage is counted from the events.
         while target.roll_up_usage():
             pass
-        note("usage_states", target.ask(lambda connection: _scalar(connection, "SELECT COUNT(*) FROM usage_states")))
+        note("usage_totals", target.ask(lambda connection: _scalar(connection, "SELECT COUNT(*) FROM usage_totals")))
     finally:
         source.close()
 
@@ -147,16 +148,13 @@ def _copy_rest(source: sqlite3.Connection, connection: Connection) -> None:
 
 
 def _begin_series(source: sqlite3.Connection, connection: Connection) -> None:
-    """Start the same series of running states as in the file, to be built from the copied events."""
+    """Begin the same series of running totals as in the file, to be built from the copied events."""
     connection.execute("DELETE FROM usage_series")
-    connection.execute(
-        "INSERT INTO usage_rolled_up (organization_id, sequence) SELECT organization_id, value FROM sequences"
-        " WHERE name = 'events' ON CONFLICT (organization_id) DO UPDATE SET sequence = excluded.sequence"
-    )
+    connection.execute("DELETE FROM usage_totals")
     for row in source.execute(
         "SELECT organization_id, external_subscription_id, code, kind, field, keys FROM usage_series ORDER BY id"
     ).fetchall():
-        begin_again(connection, row[:3], row[3:])
+        UsageTotals(connection, DIALECT, row[0], MissingSeries()).begin(row[:3], Shape.of_columns(*row[3:]))
 
 
 def _workers(source: sqlite3.Connection) -> Iterator[Row]:

@@ -17,8 +17,8 @@ from usagebill.storage.every_engine import NotedQuestions, RecordedRows
 from usagebill.storage.postgresql.changes import Touched, is_logged
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events import PostgresEvents
-from usagebill.storage.postgresql.events.state_answers import KnownStates
 from usagebill.storage.record_sql import tables_in
+from usagebill.storage.sql.usage_totals import KnownSeries
 
 Statement = tuple[str, tuple[Any, ...]]
 Answer = list[tuple[Any, ...]]
@@ -76,7 +76,7 @@ class ObservedEvents(NotedQuestions, PostgresEvents):
         observer: Observer,
         organization_id: str | None,
         observation: Observation,
-        states: KnownStates,
+        states: KnownSeries,
     ) -> None:
         PostgresEvents.__init__(self, observer, organization_id)
         NotedQuestions.__init__(self, PostgresEvents(connection, organization_id, states), observation.questions)

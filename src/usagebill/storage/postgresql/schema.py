@@ -15,7 +15,7 @@ from decimal import Decimal
 from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.counts import COUNT_TABLE, count_statements, recount
-from usagebill.storage.postgresql.events.states import STATE_STATEMENTS, STATE_TABLES
+from usagebill.storage.postgresql.events import dialect as usage
 from usagebill.storage.postgresql.facet_indexes import ITEM_KEYS, drop_former, facet_index
 from usagebill.storage.postgresql.locks import lock_key
 from usagebill.storage.postgresql.queries import order_terms
@@ -26,7 +26,7 @@ from usagebill.storage.sqlite.row_steps import ROW_STEPS
 from usagebill.storage.sqlite.schema import VERSION as RECORDS, ForeignFile, NewerFile, OlderFile, default_of
 from usagebill.storage.tables import TABLES, Table, table_of
 
-VERSION = 10
+VERSION = 11
 # Version of the records -> the migration of rows for older databases, once their tables have all columns.
 STEPS: dict[int, Callable[[Connection], None]] = {**ROW_STEPS}
 
@@ -172,8 +172,8 @@ def definitions() -> list[str]:
                 f'ALTER TABLE "{table.name}" ADD CONSTRAINT "{name}" FOREIGN KEY ({quoted(column)})'
                 f' REFERENCES "{table_of(kind).name}" (id)'
             )
-    states = [statement.strip() for statement in STATE_TABLES.split(";") if statement.strip()]
-    return [*statements, *states, *STATE_STATEMENTS, COUNT_TABLE, *count_statements(), *SETTINGS]
+    totals = [statement.strip() for statement in usage.TABLES.split(";") if statement.strip()]
+    return [*statements, *totals, *usage.TRIGGERS, COUNT_TABLE, *count_statements(), *SETTINGS]
 
 
 def _tables(connection: Connection) -> list[str]:
@@ -237,6 +237,9 @@ def bring_forward(connection: Connection) -> None:
     if current is not None:
         _check_not_newer(current)
         _change_columns(connection)
+        if current[0] < 11:
+            for statement in usage.FORMER:
+                connection.execute(statement)
     constraints = {
         row[0] for row in connection.execute("SELECT conname FROM pg_constraint WHERE contype = 'f'").fetchall()
     }

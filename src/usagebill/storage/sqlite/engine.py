@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from usagebill.core.jobs import Job
 from usagebill.core.numbers import ZERO, add
 from usagebill.storage.every_engine import EntitlingCommits, OneTransaction
+from usagebill.storage.sql.usage_totals import MissingSeries
 from usagebill.storage.sqlite.events import prepare
 from usagebill.storage.sqlite.observing import Version
 from usagebill.storage.sqlite.schema import bring_forward, check_ours, check_version
@@ -25,7 +26,6 @@ from usagebill.storage.sqlite.texts import folded, short_tokens
 from usagebill.storage.sqlite.transaction import SqliteTransaction
 from usagebill.storage.sqlite.undoing import TransactionLost, UndoneAlone
 from usagebill.storage.sqlite.write_counts import add_writes, write_counts
-from usagebill.storage.usage_series import MissingSeries
 
 T = TypeVar("T")
 

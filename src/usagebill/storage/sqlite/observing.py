@@ -20,9 +20,9 @@ from usagebill.storage.event_queries import EventQuery, concerns
 from usagebill.storage.event_rows import COLUMNS, event_of
 from usagebill.storage.every_engine import NotedQuestions, RecordedRows
 from usagebill.storage.record_sql import tables_in
+from usagebill.storage.sql.usage_totals import MissingSeries
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.write_counts import is_counted
-from usagebill.storage.usage_series import MissingSeries
 
 Statement = tuple[str, tuple[Any, ...]]
 Rows = list[tuple[Any, ...]]

@@ -22,10 +22,9 @@ from usagebill.storage.record_sql import can_be_deleted
 from usagebill.storage.sqlite.counted_texts import common_definitions
 from usagebill.storage.sqlite.counts import count_definitions, index_definitions, move_counts_sql, widen_counts
 from usagebill.storage.sqlite.earlier_sets import add_missing_sets
-from usagebill.storage.sqlite.events.filter_values import FILTER_VALUE_TABLES, FILTER_VALUE_TRIGGER
+from usagebill.storage.sqlite.events import dialect as usage
 from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.sqlite.events.ranges import mark_all
-from usagebill.storage.sqlite.events.states import STATE_TABLES, STATE_TRIGGERS
 from usagebill.storage.sqlite.items import add_items_sql, item_definitions
 from usagebill.storage.sqlite.row_steps import ROW_STEPS
 from usagebill.storage.sqlite.rows import codec_of
@@ -34,7 +33,7 @@ from usagebill.storage.tables import TABLES, Table, table_of
 
 _log = structlog.get_logger("usagebill.storage")
 
-VERSION = 54
+VERSION = 55
 # Before this version decimals were stored in another form.
 _OLDEST_READ = 2
 
@@ -126,25 +125,18 @@ def _name_events(connection: sqlite3.Connection) -> None:
             connection.execute(f"ALTER TABLE event_counts ADD COLUMN {column} INTEGER")
 
 
-def _number_filter_values(connection: sqlite3.Connection) -> None:
-    """The index for counting usage is rebuilt with a column for filter values, which new events have."""
-    if "filter_values" not in {row[1] for row in connection.execute("PRAGMA table_info(events)")}:
-        connection.execute("ALTER TABLE events ADD COLUMN filter_values INTEGER")
-    connection.execute("DROP INDEX IF EXISTS events_usage")
-
-
-def _weigh_and_price(connection: sqlite3.Connection) -> None:
-    """Running states of weighted sums and of prices sent with events have their own columns."""
-    columns = {row[1] for row in connection.execute("PRAGMA table_info(usage_states)")}
-    for column in ("moment", "paid"):
-        if columns and column not in columns:
-            connection.execute(f"ALTER TABLE usage_states ADD COLUMN {column} TEXT")
-
-
 def _add_unread_amounts(connection: sqlite3.Connection) -> None:
     """Prices that are not numbers are kept as they were sent; before, they were stored as 0."""
     if "unread_amount" not in {row[1] for row in connection.execute("PRAGMA table_info(events)")}:
         connection.execute("ALTER TABLE events ADD COLUMN unread_amount TEXT")
+
+
+def _begin_totals(connection: sqlite3.Connection) -> None:
+    """Running totals of usage take the place of states by several widths, and of numbers for values of filters."""
+    _run(connection, usage.FORMER)
+    if "filter_values" in {row[1] for row in connection.execute("PRAGMA table_info(events)")}:
+        connection.execute("ALTER TABLE events DROP COLUMN filter_values")
+    _run(connection, usage.TABLES)
 
 
 def _count_values(connection: sqlite3.Connection) -> None:
@@ -158,11 +150,10 @@ _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     32: _add_uncounted,
     35: _bring_lists_forward,
     37: _name_events,
-    38: _number_filter_values,
-    43: _weigh_and_price,
     44: _count_values,
     46: add_missing_sets,
     52: _add_unread_amounts,
+    55: _begin_totals,
     **ROW_STEPS,
 }
 # version -> the migration of rows, for files older than that version, once their tables have all columns.
@@ -270,7 +261,7 @@ CREATE TABLE IF NOT EXISTS events (
     sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, organization_id TEXT NOT NULL, transaction_id TEXT NOT NULL,
     code TEXT NOT NULL, external_subscription_id TEXT, timestamp INTEGER NOT NULL, properties TEXT NOT NULL,
     precise_total_amount_cents TEXT, created_at INTEGER NOT NULL, texts TEXT, millionths TEXT, long_numbers TEXT,
-    in_advance INTEGER, uncounted INTEGER, filter_values INTEGER, unread_amount TEXT);
+    in_advance INTEGER, uncounted INTEGER, unread_amount TEXT);
 CREATE TABLE IF NOT EXISTS event_counts (
     organization_id TEXT NOT NULL, external_subscription_id TEXT NOT NULL, slot INTEGER NOT NULL, code TEXT NOT NULL,
     n INTEGER NOT NULL, first_sequence INTEGER, last_sequence INTEGER,
@@ -283,7 +274,7 @@ CREATE TABLE IF NOT EXISTS workers (
     WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS event_counts_made (id INTEGER PRIMARY KEY, sequence INTEGER NOT NULL);
 """
-_FIXED += STATE_TABLES + FILTER_VALUE_TABLES
+_FIXED += usage.TABLES
 _FIXED_INDEXES = """
 CREATE UNIQUE INDEX IF NOT EXISTS jobs_id ON jobs (id);
 CREATE INDEX IF NOT EXISTS jobs_ready ON jobs (lane, due_at, sequence) WHERE failed = 0 AND run_at = due_at;
@@ -296,7 +287,7 @@ CREATE INDEX IF NOT EXISTS jobs_subject ON jobs (organization_id, subject_id, du
 CREATE UNIQUE INDEX IF NOT EXISTS events_transaction ON events (
     organization_id, transaction_id, external_subscription_id);
 CREATE INDEX IF NOT EXISTS events_usage ON events (
-    organization_id, external_subscription_id, code, timestamp, created_at, filter_values);
+    organization_id, external_subscription_id, code, timestamp, created_at);
 CREATE INDEX IF NOT EXISTS events_stored ON events (organization_id, external_subscription_id, code)
     WHERE in_advance = 1;
 CREATE INDEX IF NOT EXISTS events_uncounted ON events (organization_id, external_subscription_id, code, timestamp)
@@ -580,7 +571,7 @@ def _bring_tables_forward(connection: sqlite3.Connection) -> None:
             for table in TABLES:
                 _make_lists(connection, table, rebuilt=bool(steps))
             _run(connection, _FIXED_INDEXES)
-            for trigger in (*STATE_TRIGGERS, FILTER_VALUE_TRIGGER):
+            for trigger in usage.TRIGGERS:
                 connection.execute(trigger)
             _state_statistics(connection)
             connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -17,9 +17,9 @@ from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import NOT_ENCODED, Duplicate, Encoded
 from usagebill.storage.record_sql import bounded, group_sql, kinds_among, quoted
+from usagebill.storage.sql.usage_totals import MissingSeries
 from usagebill.storage.sqlite.counted_texts import count_common, is_counting_behind
 from usagebill.storage.sqlite.events import SqliteEvents
-from usagebill.storage.sqlite.events.states import is_behind, roll_up
 from usagebill.storage.sqlite.jobs import SqliteJobs
 from usagebill.storage.sqlite.kept import Kept
 from usagebill.storage.sqlite.list_counts import SqliteListCounts
@@ -40,7 +40,6 @@ from usagebill.storage.sqlite.rows import codec_of, sql_value, whole_number
 from usagebill.storage.sqlite.undoing import TransactionLost
 from usagebill.storage.sums import GroupKey, Sums
 from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
-from usagebill.storage.usage_series import MissingSeries
 
 R = TypeVar("R")
 V = TypeVar("V")
@@ -241,14 +240,12 @@ class SqliteTransaction:
         return self._memory.writes
 
     def is_usage_behind(self) -> bool:
-        """Whether events wait to be rolled up into running states, states to be built, or texts to be counted."""
-        return is_behind(self._connection, self._missing_series or MissingSeries()) or is_counting_behind(
-            self._connection
-        )
+        """Whether events wait to be rolled up into running totals, states to be built, or texts to be counted."""
+        return self.events.is_behind() or is_counting_behind(self._connection)
 
     def roll_up_usage(self) -> None:
         """Do some of that work."""
-        roll_up(self._connection, self._missing_series or MissingSeries())
+        self.events.roll_up()
         count_common(self._connection)
 
     def savepoint(self, change: Callable[[], T]) -> T:

@@ -7,7 +7,6 @@ therefore in commit order.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,9 +16,7 @@ from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
 from usagebill.storage.event_queries import (
-    NOTHING_DECLARED,
     Counted,
-    Declared,
     EventFilter,
     EventQuery,
     EventRange,
@@ -29,23 +26,16 @@ from usagebill.storage.event_queries import (
 )
 from usagebill.storage.event_rows import COLUMNS, event_of, filter_sql, microseconds, size_sql
 from usagebill.storage.postgresql.connection import Connection
-from usagebill.storage.postgresql.events.answers import Buckets, answer, answer_of, counted, results
+from usagebill.storage.postgresql.events.dialect import DIALECT
 from usagebill.storage.postgresql.events.rows import STORED, row_of
-from usagebill.storage.postgresql.events.sql_texts import changes_sql, rows_sql
-from usagebill.storage.postgresql.events.state_answers import KnownStates, StateAnswers
-from usagebill.storage.postgresql.events.states import faults, keep_up, rebuild, roll_up
 from usagebill.storage.postgresql.pool import roll_back_to
 from usagebill.storage.record_sql import bounded
-from usagebill.storage.usage_series import MissingSeries
+from usagebill.storage.sql.counting import EventCounts
+from usagebill.storage.sql.usage_totals import KnownSeries, MissingSeries, Usage, UsageTotals
 
 _SEQUENCE: Final = "events"
 _INSERT: Final = f"INSERT INTO events ({STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _LISTED: Final = ", ".join(f"e.{column.strip()}" for column in COLUMNS.split(","))
-
-
-def _events_of(buckets: Buckets) -> int:
-    """The number of events that were counted."""
-    return sum(tally.count for bucket in buckets.values() for tally in bucket.values())
 
 
 class PostgresEvents:
@@ -55,14 +45,13 @@ class PostgresEvents:
         self,
         connection: Connection,
         organization_id: str | None,
-        known: KnownStates | None = None,
+        known: KnownSeries | None = None,
         before_appending: Callable[[], None] | None = None,
     ) -> None:
         self._connection = connection
         self._before_appending = before_appending
         self._opened_for = organization_id
-        self._known = known or KnownStates()
-        self._answers: StateAnswers | None = None
+        self._known = known or KnownSeries()
 
     @property
     def _organization_id(self) -> str:
@@ -82,7 +71,6 @@ class PostgresEvents:
         *,
         in_advance: Collection[str] = (),
         uncounted: Collection[str] = (),
-        declared: Declared = NOTHING_DECLARED,
     ) -> list[int]:
         for event in events:
             if event.organization_id != self._organization_id:
@@ -97,7 +85,7 @@ class PostgresEvents:
             # Checking first is cheaper than rolling back.
             taken = self._taken(events)
             if not taken:
-                self._keep_up(*self._store(events, in_advance, uncounted))
+                self._totals().keep_up(*self._store(events, in_advance, uncounted))
             return taken
         connection = self._connection
         connection.execute("SAVEPOINT events")
@@ -113,18 +101,14 @@ class PostgresEvents:
                 raise
             return taken
         connection.execute("RELEASE events")
-        self._keep_up(*places)
+        self._totals().keep_up(*places)
         return []
-
-    def _keep_up(self, last: int, done: int | None) -> None:
-        """Roll up events towards the `last`, if many wait; `done` is rolled up already."""
-        keep_up(self._connection, self._organization_id, self._known.missing_series, done, last)
 
     def _store(
         self, events: Sequence[Event], in_advance: Collection[str], uncounted: Collection[str]
-    ) -> tuple[int, int | None]:
-        """Store the events; returns the sequence number of the last one, and of the last one in running states (None:
-        no states).
+    ) -> tuple[int | None, int]:
+        """Store the events; returns the sequence number of the last one in running totals (None: there are none), and
+        of the last one.
         """
         row = self._connection.execute(
             "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?) ON CONFLICT (organization_id, name)"
@@ -145,7 +129,7 @@ class PostgresEvents:
         else:
             # COPY does not work with row security.
             self._connection.executemany(_INSERT, rows)
-        return last, row[1]
+        return row[1], last
 
     def _taken(self, events: Sequence[Event]) -> list[int]:
         named = [
@@ -225,50 +209,31 @@ class PostgresEvents:
     # Queries
 
     def scan(self, question: EventQuery) -> Iterator[Event]:
-        sql = rows_sql(COLUMNS, self._organization_id, question)
-        yield from map(event_of, self._connection.stream(sql.text, sql.values))
+        yield from map(event_of, self._connection.stream(*self._counts().scan(COLUMNS, question)))
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
-        states = self._states()
-        tallies = states.tallies(question)
-        if tallies is None:
-            buckets = counted(self._connection, self._organization_id, question)
-            states.note(question, None, _events_of(buckets))
-            tallies = answer(question, buckets)
-        return tallies
+        return self._usage().tallies(question)
 
     def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
-        states = self._states()
-        owners = states.owners(external_ids)
-        others = [id for id in external_ids if id not in owners]
-        buckets = counted(self._connection, self._organization_id, question, external_ids=others)
-        for group, tally in buckets.get(0, {}).items():
-            states.note(replace(question, external_subscription_id=group[0] or ""), None, tally.count)
-        tallies = answer_of(question, buckets, others)
-        for id in owners:
-            of_owner = replace(question, external_subscription_id=id)
-            tallies[id] = next(iter(self.tallies(of_owner).values()))
-        return tallies
+        return self._usage().tallies_of(question, external_ids)
 
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
-        states = self._states()
-        tallies = states.tallies_by_bucket(question, filters)
-        if tallies is None:
-            buckets = counted(self._connection, self._organization_id, question, filters)
-            states.note(question, filters, _events_of(buckets))
-            tallies = results(question, buckets)
-        return tallies
+        return self._usage().tallies_by_bucket(question, filters)
 
-    def _states(self) -> StateAnswers:
-        if self._answers is None:
-            self._answers = StateAnswers(self._connection, self._organization_id, self._known)
-        return self._answers
+    def _usage(self) -> Usage:
+        return Usage(self._connection, DIALECT, self._organization_id, self._known)
+
+    def _counts(self) -> EventCounts:
+        return EventCounts(self._connection, DIALECT, self._organization_id)
+
+    def _totals(self) -> UsageTotals:
+        return UsageTotals(self._connection, DIALECT, self._organization_id, self._known.missing or MissingSeries())
 
     def changes(
         self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
     ) -> Iterator[tuple[int, Event]]:
-        sql = changes_sql(f"{COLUMNS}, sequence", self._organization_id, question, since, order, at_most)
-        for row in self._connection.stream(sql.text, sql.values):
+        query = self._counts().changes(f"{COLUMNS}, sequence", question, since, order, at_most)
+        for row in self._connection.stream(*query):
             yield row[-1], event_of(row[:-1])
 
     def size(self, question: EventQuery, *, at_most: int) -> int:
@@ -297,17 +262,17 @@ class PostgresEvents:
                 return int(unknown[0]) - 1
         return max(sequence, self.latest())
 
-    # Running states
+    # Running totals
 
     def rebuild_states(self) -> int:
-        return rebuild(self._connection, self._organization_id)
+        return self._totals().rebuild(self._organization_id)
 
     def state_faults(self) -> Iterator[StateFault]:
-        return faults(self._connection, self._organization_id)
+        return self._totals().faults(self._organization_id)
 
     def roll_up(self) -> None:
-        """Do the next slice of the work on running states."""
-        roll_up(self._connection, self._organization_id, self._known.missing_series or MissingSeries())
+        """Do some of the work on running totals."""
+        self._totals().roll_up()
 
     # Who sends events, and events in ranges of time
 

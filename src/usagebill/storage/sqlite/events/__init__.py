@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -12,10 +11,7 @@ from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
 from usagebill.storage.event_queries import (
-    NOTHING_DECLARED,
     Counted,
-    CountedAs,
-    Declared,
     EventFilter,
     EventQuery,
     EventRange,
@@ -24,34 +20,20 @@ from usagebill.storage.event_queries import (
 )
 from usagebill.storage.event_rows import COLUMNS, event_of, filter_sql, microseconds, size_sql
 from usagebill.storage.record_sql import bounded
-from usagebill.storage.sqlite.events.answers import answer, answer_of, changes_sql, prepare_numbers, rows_sql
-from usagebill.storage.sqlite.events.bucket_answers import answer_by_bucket
-from usagebill.storage.sqlite.events.filter_positions import prepare_positions
-from usagebill.storage.sqlite.events.filter_values import number_of
+from usagebill.storage.sql.counting import EventCounts
+from usagebill.storage.sql.usage_totals import KnownSeries, MissingSeries, Usage, UsageTotals
+from usagebill.storage.sqlite.events.dialect import DIALECT, prepare as prepare
 from usagebill.storage.sqlite.events.lists import EventLists, count_new_events
 from usagebill.storage.sqlite.events.ranges import count_in_ranges, has_code, in_ranges, mark, senders
 from usagebill.storage.sqlite.events.rows import row_of
-from usagebill.storage.sqlite.events.state_answers import StateAnswers
-from usagebill.storage.sqlite.events.states import faults, keep_up, rebuild
-from usagebill.storage.usage_series import MissingSeries
 
 _STORED: Final = f"{COLUMNS}, texts, millionths, long_numbers"
 _INSERT: Final = f"INSERT INTO events ({_STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
-_INSERT_SOME: Final = (
-    f"INSERT INTO events ({_STORED}, in_advance, uncounted, filter_values) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-)
+_INSERT_SOME: Final = f"INSERT INTO events ({_STORED}, in_advance, uncounted) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _ROWS_AT_ONCE: Final = 500
 _FEW: Final = 10_000
-# Fewer events than this are not worth a running state.
-_WORTH_A_LOOK: Final = 1000
 # Clocks of the processes that write to one file differ by less than this.
 _CLOCKS_DIFFER: Final = timedelta(minutes=10)
-
-
-def prepare(connection: sqlite3.Connection) -> None:
-    """Register the SQL functions of queries of events on `connection`."""
-    prepare_numbers(connection)
-    prepare_positions(connection)
 
 
 class SqliteEvents:
@@ -62,8 +44,8 @@ class SqliteEvents:
     ) -> None:
         self._connection = connection
         self._opened_for = organization_id
-        self._missing_series = missing_series
-        self._kept: StateAnswers | None = None
+        self._missing = missing_series or MissingSeries()
+        self._known = KnownSeries(missing_series)
 
     @property
     def _organization_id(self) -> str:
@@ -77,7 +59,6 @@ class SqliteEvents:
         *,
         in_advance: Collection[str] = (),
         uncounted: Collection[str] = (),
-        declared: Declared = NOTHING_DECLARED,
     ) -> list[int]:
         for event in events:
             if event.organization_id != self._organization_id:
@@ -87,17 +68,12 @@ class SqliteEvents:
         # If one is refused, the rows are deleted: a savepoint would copy every changed page.
         last = self._connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0]
         try:
-            if in_advance or uncounted or declared:
-                numbers = {
-                    code: number_of(self._connection, self._organization_id, values)
-                    for code, values in declared.items()
-                }
+            if in_advance or uncounted:
                 rows = (
                     (
                         *row_of(event),
                         1 if event.code in in_advance else None,
                         1 if event.id in uncounted else None,
-                        None if (number := numbers.get(event.code)) is None else number(event),
                     )
                     for event in events
                 )
@@ -114,7 +90,8 @@ class SqliteEvents:
                 raise
             return taken
         count_new_events(self._connection, last, len(events))
-        keep_up(self._connection, self._missing_series)
+        totals = self._totals()
+        totals.keep_up(totals.done(), last + len(events))
         return []
 
     def _taken(self, events: Sequence[Event]) -> list[int]:
@@ -224,56 +201,45 @@ class SqliteEvents:
         yield from map(event_of, rows)
 
     def scan(self, question: EventQuery) -> Iterator[Event]:
-        sql, values = rows_sql(COLUMNS, self._organization_id, question)
-        yield from map(event_of, self._connection.execute(sql, values))
+        yield from map(event_of, self._connection.execute(*self._counts().scan(COLUMNS, question)))
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
-        states = self._states()
-        from_states = states.tallies(question)
-        if from_states is not None:
-            return from_states
-        tallies = answer(self._connection, self._organization_id, question)
-        states.note(question, None, sum(tally.events_count for tally in tallies.values()))
-        return tallies
+        return self._usage().tallies(question)
 
     def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
-        states = self._states()
-        kept = states.owners(external_ids)
-        tallies = {id: next(iter(self.tallies(replace(question, external_subscription_id=id)).values())) for id in kept}
-        others = [id for id in external_ids if id not in kept]
-        for id, tally in answer_of(self._connection, self._organization_id, question, others).items():
-            tallies[id] = tally
-            if tally.events_count >= _WORTH_A_LOOK or question.aggregation_type == CountedAs.UNIQUE_COUNT:
-                states.note(replace(question, external_subscription_id=id), None, tally.events_count)
-        return tallies
+        return self._usage().tallies_of(question, external_ids)
 
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
-        states = self._states()
-        from_states = states.tallies_by_bucket(question, filters)
-        if from_states is not None:
-            return from_states
-        buckets = answer_by_bucket(self._connection, self._organization_id, question, filters)
-        states.note(
-            question, filters, sum(tally.events_count for tallies in buckets.values() for tally in tallies.values())
-        )
-        return buckets
+        return self._usage().tallies_by_bucket(question, filters)
 
-    def _states(self) -> StateAnswers:
-        if self._kept is None:
-            self._kept = StateAnswers(self._connection, self._organization_id, self._missing_series)
-        return self._kept
+    def _usage(self) -> Usage:
+        return Usage(self._connection, DIALECT, self._organization_id, self._known)
+
+    def _counts(self) -> EventCounts:
+        return EventCounts(self._connection, DIALECT, self._organization_id)
+
+    def _totals(self) -> UsageTotals:
+        return UsageTotals(self._connection, DIALECT, None, self._missing)
+
+    def is_behind(self) -> bool:
+        """Whether `roll_up` has something to do; for all organizations."""
+        return self._totals().is_behind()
+
+    def roll_up(self) -> None:
+        """Do some of the work on running totals, for all organizations."""
+        self._totals().roll_up()
 
     def rebuild_states(self) -> int:
-        return rebuild(self._connection, self._organization_id)
+        return self._totals().rebuild(self._organization_id)
 
     def state_faults(self) -> Iterator[StateFault]:
-        return faults(self._connection, self._organization_id)
+        return self._totals().faults(self._organization_id)
 
     def changes(
         self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
     ) -> Iterator[tuple[int, Event]]:
-        sql, values = changes_sql(f"{COLUMNS}, sequence", self._organization_id, question, since, order, at_most)
-        for row in self._connection.execute(sql, values):
+        query = self._counts().changes(f"{COLUMNS}, sequence", question, since, order, at_most)
+        for row in self._connection.execute(*query):
             yield row[-1], event_of(row[:-1])
 
     def size(self, question: EventQuery, *, at_most: int) -> int:

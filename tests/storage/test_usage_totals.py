@@ -1,4 +1,4 @@
-"""Running states answer as the events do, whatever happens: late events, roll-ups, deletions, crashes, edits."""
+"""Running totals answer as the events do, whatever happens: late events, roll-ups, deletions, crashes, edits."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, strategies as st
 from tests.examples import examples, mostly_slow
 from tests.postgresql import server_url
+from tests.storage.eager_states import eager_states
 from tests.storage.events_contract import (
     KEYS,
     START,
@@ -45,13 +46,11 @@ from usagebill.storage.event_rows import microseconds
 from usagebill.storage.ports import Store
 from usagebill.storage.postgresql import PostgresStore
 from usagebill.storage.postgresql.databases import temporary_database
-from usagebill.storage.postgresql.events import (
-    answers as postgres_answers,
-    state_answers as postgres_state_answers,
-    states as postgres_states,
-)
+from usagebill.storage.postgresql.events.dialect import DIALECT as POSTGRES
+from usagebill.storage.sql import usage_totals
+from usagebill.storage.sql.counting import Dialect, EventCounts, results_of_all
 from usagebill.storage.sqlite import SqliteStore
-from usagebill.storage.sqlite.events import answers, state_answers, states
+from usagebill.storage.sqlite.events.dialect import DIALECT as SQLITE, prepare
 
 T = TypeVar("T")
 AnyStore = SqliteStore | PostgresStore
@@ -103,20 +102,7 @@ def opened(engine: str, folder: Path, *, stated: bool = False) -> Iterator[AnySt
 
 @pytest.fixture(scope="class")
 def eager() -> Iterator[None]:
-    """Everything has states, however few its events, and they are rolled up a few at a time."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (states, postgres_states):
-            patch.setattr(module, "_is_dense", lambda connection, pair, shape: True)
-            patch.setattr(module, "AT_ONCE", 3)
-            patch.setattr(module, "MAX_WAITING", 5)
-            patch.setattr(module, "MIN_WAITING", 1)
-            patch.setattr(module, "EVENTS_PER_STATE", 0)
-            patch.setattr(module, "MAX_SERIES", 1000)
-        patch.setattr(state_answers, "WORTH_A_SERIES", 0)
-        patch.setattr(postgres_state_answers, "WORTH_A_SERIES", 0)
-        for module in (state_answers, postgres_state_answers):
-            patch.setattr(module, "TOO_MANY_READ", 2)
-        patch.setattr(state_answers, "_is_large", lambda connection, organization_id, subscription: True)
+    with eager_states(at_once=3, max_waiting=5):
         yield
 
 
@@ -136,10 +122,13 @@ class TestObservationsWithStates(ObservationsContract):
 
 def asked_of_events(store: AnyStore, organization: Organization, question: EventQuery) -> dict[Any, AggregateResult]:
     """What the question comes to if all of its events are counted."""
+
+    def counted(connection: Any, dialect: Dialect) -> dict[Any, AggregateResult]:
+        return results_of_all(question, EventCounts(connection, dialect, organization.id).counted(question))
+
     if isinstance(store, SqliteStore):
-        return answers.answer(store._writer, organization.id, question)
-    buckets = store.ask(lambda connection: postgres_answers.counted(connection, organization.id, question))
-    return postgres_answers.answer(question, buckets)
+        return counted(store._writer, SQLITE)
+    return store.ask(lambda connection: counted(connection, POSTGRES))
 
 
 @pytest.fixture(params=ENGINES)
@@ -170,7 +159,7 @@ def run(store: AnyStore, statement: str) -> None:
             server.execute(statement.encode())
         return
     connection = sqlite3.connect(store.path)
-    answers.prepare_numbers(connection)
+    prepare(connection)
     connection.execute(statement)
     connection.commit()
     connection.close()
@@ -184,7 +173,7 @@ def edited(store: AnyStore, edits: Mapping[str, str] | str) -> None:
 
 
 def counted(store: AnyStore, rows: str) -> int:
-    """How many of these rows there are, such as `usage_series WHERE stage = 1`."""
+    """How many of these rows there are, such as `usage_series WHERE built_to IS NULL`."""
     sql = f"SELECT COUNT(*) FROM {rows}"
     if isinstance(store, PostgresStore):
         return int(store.ask(lambda connection: connection.execute(sql).fetchall())[0][0])
@@ -217,8 +206,8 @@ def test_a_planted_error_shows_in_answers_is_found_and_is_gone_once_rebuilt(few:
     edited(
         few,
         {
-            "sqlite": "UPDATE usage_states SET low = low + 1000000 WHERE dims = ''",
-            "postgresql": "UPDATE usage_states SET total = total + 1 WHERE dims = '{}'",
+            "sqlite": "UPDATE usage_totals SET total = exact_added(total, '1') WHERE key = '[]'",
+            "postgresql": "UPDATE usage_totals SET total = total + 1 WHERE key = '[]'",
         },
     )
     assert units(organization, question) == sum(range(20)) + 1
@@ -235,19 +224,17 @@ def test_a_planted_error_shows_in_answers_is_found_and_is_gone_once_rebuilt(few:
 @pytest.mark.parametrize(
     "edit",
     [
-        "DELETE FROM usage_states",
-        {"sqlite": "UPDATE usage_states SET rest = '1'", "postgresql": "UPDATE usage_states SET top = 1"},
-        "UPDATE usage_slots SET received_at = 0",
-        "DELETE FROM usage_slots",
-        "DELETE FROM usage_states WHERE series < 0",
-        "DELETE FROM usage_slots WHERE series < 0",
-        "UPDATE usage_states SET n = n + 1 WHERE series < 0",
-        "UPDATE usage_slots SET last_at = last_at - 1 WHERE series < 0",
+        "DELETE FROM usage_totals",
+        "UPDATE usage_totals SET top = '1'",
+        "UPDATE usage_totals SET received_at = 0",
+        "DELETE FROM usage_totals WHERE width = 86400000000",
+        "UPDATE usage_totals SET n = n + 1 WHERE width = 86400000000",
+        "UPDATE usage_totals SET last_at = last_at - 1 WHERE width = 86400000000",
         {
-            "sqlite": "INSERT INTO usage_states SELECT series, slot, dims, 'x', n, low, high, top, longs, rest,"
-            " long_top, first_at, first_sequence, last_at, moment, paid FROM usage_states",
-            "postgresql": "INSERT INTO usage_states SELECT series, slot, 'x', organization_id, dims, 'x', n, total,"
-            " top, first_at, first_sequence, last_at, moment, paid FROM usage_states",
+            "sqlite": "INSERT INTO usage_totals SELECT series, width, bucket, key, 'x', n, total, top, moment, paid,"
+            " first_at, first_sequence, last_at, received_at, spoken FROM usage_totals",
+            "postgresql": "INSERT INTO usage_totals SELECT series, width, bucket, 'x', organization_id, key, 'x', n,"
+            " total, top, moment, paid, first_at, first_sequence, last_at, received_at, spoken FROM usage_totals",
         },
     ],
 )
@@ -263,15 +250,15 @@ def test_states_that_were_edited_are_found(few: AnyStore, edit: Mapping[str, str
     [
         (
             {
-                "sqlite": "UPDATE usage_states SET moment = exact_added(moment, '1000000')",
-                "postgresql": "UPDATE usage_states SET moment = moment + 1000000",
+                "sqlite": "UPDATE usage_totals SET moment = exact_added(moment, '1000000')",
+                "postgresql": "UPDATE usage_totals SET moment = moment + 1000000",
             },
             (0, 10**6),
         ),
         (
             {
-                "sqlite": "UPDATE usage_states SET rest = exact_added(rest, '0.50')",
-                "postgresql": "UPDATE usage_states SET total = total + 0.50",
+                "sqlite": "UPDATE usage_totals SET total = exact_added(total, '0.50')",
+                "postgresql": "UPDATE usage_totals SET total = total + 0.50",
             },
             (D("0.50"), 0),
         ),
@@ -310,8 +297,8 @@ def test_a_weighted_sum_is_kept_with_the_decimals_that_were_sent(few: AnyStore) 
     edited(
         few,
         {
-            "sqlite": "UPDATE usage_states SET rest = exact_added(rest, '0.00000')",
-            "postgresql": "UPDATE usage_states SET total = total + 0.00000",
+            "sqlite": "UPDATE usage_totals SET total = exact_added(total, '0.00000')",
+            "postgresql": "UPDATE usage_totals SET total = total + 0.00000",
         },
     )
     assert organization.ask(lambda tx: list(tx.events.state_faults())) != []
@@ -326,14 +313,14 @@ def test_prices_sent_with_events_are_added_up_from_states(few: AnyStore, group_k
     edited(
         few,
         {
-            "sqlite": "UPDATE usage_states SET paid = exact_added(paid, '7')",
-            "postgresql": "UPDATE usage_states SET paid = paid + 7",
+            "sqlite": "UPDATE usage_totals SET paid = exact_added(paid, '7')",
+            "postgresql": "UPDATE usage_totals SET paid = paid + 7",
         },
     )
     wrong = organization.ask(lambda tx: tx.events.tallies(question))
     assert all(tally.amount_cents == tallies[group].amount_cents + 7 for group, tally in wrong.items())
     (fault,) = organization.ask(lambda tx: list(tx.events.state_faults()))
-    assert fault.kind == "priced numbers"
+    assert fault.kind == "numbers"
     organization.store.write(organization.id, lambda tx: tx.events.rebuild_states())
     rolled_up(few)
     assert organization.ask(lambda tx: tx.events.tallies(question)) == tallies
@@ -399,8 +386,7 @@ def test_many_subscriptions_with_different_series_are_rolled_up_together(few: An
         organization.append(*sent)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (states, postgres_states):
-            patch.setattr(module, "AT_ONCE", 45)
+        patch.setattr(usage_totals, "AT_ONCE", 45)
         send(0)
         for question in questions:
             organization.ask(partial(tallies_of, question))
@@ -440,8 +426,7 @@ def over_months(store: AnyStore) -> tuple[Organization, EventQuery]:
             varied = replace(question, aggregation_type=aggregation_type, amounts=amounts)
             organization.ask(partial(tallies_of, varied))
     with pytest.MonkeyPatch.context() as patch:
-        for module in (states, postgres_states):
-            patch.setattr(module, "AT_ONCE", 40)
+        patch.setattr(usage_totals, "AT_ONCE", 40)
         rolled_up(store)
     return organization, question
 
@@ -510,7 +495,7 @@ def test_groups_of_values_that_also_came_before_the_period_are_answered_from_sta
     rolled_up(few)
     assert ordered(tallies()) == ordered(by_events)
     # It is the states that are counted: one value less is one less in each region.
-    edited(few, "DELETE FROM usage_states WHERE value = 'user-1'")
+    edited(few, "DELETE FROM usage_totals WHERE value = 'user-1'")
     assert tallies() != by_events
 
 
@@ -534,41 +519,23 @@ def a_week_of_calls(store: AnyStore) -> Organization:
 WEEK = EventQuery(code="calls", external_subscription_id="sub", aggregation_type="sum_agg", field_name="value")
 
 
-def widths(store: AnyStore) -> tuple[int, ...]:
-    """The widths of slices of all series, in minutes."""
-    minutes = (15, 60, 24 * 60)
-    return tuple(
-        width for width in minutes for _ in range(counted(store, f"usage_series WHERE width = {width * 60_000_000}"))
-    )
-
-
 @pytest.mark.parametrize(
-    ("begins", "minutes"),
+    "begins",
     [
-        pytest.param(3 * 86_400 + 5 * 3600 + 1800, 15, id="half an hour off"),
-        pytest.param(3 * 86_400 + 5 * 3600 + 754, 15, id="within a quarter"),
-        pytest.param(3 * 86_400 + 5 * 3600, 60, id="on the hour"),
+        pytest.param(3 * 86_400 + 5 * 3600 + 1800, id="half an hour off"),
+        pytest.param(3 * 86_400 + 5 * 3600 + 754, id="within a quarter"),
+        pytest.param(3 * 86_400 + 5 * 3600, id="on the hour"),
     ],
 )
-def test_slices_are_as_narrow_as_the_periods_that_are_asked_for_need(
-    few: AnyStore, monkeypatch: pytest.MonkeyPatch, begins: int, minutes: int
+def test_periods_that_begin_at_any_time_are_answered_from_totals_and_the_events_of_cut_hours(
+    few: AnyStore, begins: int
 ) -> None:
     organization = a_week_of_calls(few)
     by_groups = replace(WEEK, group_keys=("region",))
-    with monkeypatch.context() as patch:
-        # Slices of hours do not pay off at first.
-        for module in (states, postgres_states):
-            for name in ("EVENTS_PER_STATE", "EVENTS_PER_KEYED_STATE"):
-                patch.setattr(module, name, 4)
-            patch.setattr(module, "DENSE", 0)
-        organization.ask(partial(tallies_of, by_groups))
-        rolled_up(few)
-    assert widths(few) == (24 * 60,)
+    organization.ask(partial(tallies_of, by_groups))
+    rolled_up(few)
     period = replace(by_groups, earliest=second(begins))
-    for _ in range(3):
-        assert organization.ask(partial(tallies_of, period)) == asked_of_events(few, organization, period)
-        rolled_up(few)
-    assert widths(few) == (minutes,)
+    assert organization.ask(partial(tallies_of, period)) == asked_of_events(few, organization, period)
     # Late events are added to them.
     organization.append(
         *(
@@ -593,79 +560,22 @@ def test_slices_are_as_narrow_as_the_periods_that_are_asked_for_need(
         assert list(tallies.items()) == list(asked_of_events(few, organization, varied).items())
 
 
-def test_an_error_in_a_quarter_of_an_hour_is_found(few: AnyStore) -> None:
-    organization, begins = a_week_of_calls(few), second(3 * 86_400 + 5 * 3600 + 1800)
+def test_an_error_in_an_hour_is_found(few: AnyStore) -> None:
+    organization, begins = a_week_of_calls(few), second(3 * 86_400 + 5 * 3600)
     period = replace(WEEK, earliest=begins)
-    for _ in range(3):
-        right = units(organization, period)
-        rolled_up(few)
-    # The quarter that begins at half past five has one event.
-    at_half_past = f"WHERE first_at = {microseconds(begins)}"
+    right = units(organization, period)
+    rolled_up(few)
+    at = f"WHERE first_at = {microseconds(begins)} AND width = 3600000000"
     edited(
         few,
         {
-            "sqlite": f"UPDATE usage_states SET low = low + 1000000 {at_half_past}",
-            "postgresql": f"UPDATE usage_states SET total = total + 1 {at_half_past}",
+            "sqlite": f"UPDATE usage_totals SET total = exact_added(total, '1') {at}",
+            "postgresql": f"UPDATE usage_totals SET total = total + 1 {at}",
         },
     )
     assert units(organization, period) == right + 1
     (fault,) = organization.ask(lambda tx: list(tx.events.state_faults()))
     assert fault.differing == 1
-
-
-def test_slices_stay_as_they_are_if_narrower_ones_save_nothing(few: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    organization = a_week_of_calls(few)
-    organization.ask(partial(tallies_of, WEEK))
-    rolled_up(few)
-    for module in (states, postgres_states):
-        monkeypatch.setattr(module, "EVENTS_PER_STATE", 2)
-    # Four calls an hour are one in each quarter.
-    period = replace(WEEK, earliest=second(3 * 86_400 + 5 * 3600 + 1800))
-    for _ in range(3):
-        assert organization.ask(partial(tallies_of, period)) == asked_of_events(few, organization, period)
-        rolled_up(few)
-    assert widths(few) == (60,)
-
-
-_WIDER = f"series > {2**40}"
-
-
-@pytest.mark.slow
-def test_long_periods_by_groups_are_answered_from_slices_wider_than_days(eager: None, tmp_path: Path) -> None:
-    with opened("sqlite", tmp_path) as store:
-        organization, question = over_months(store)
-        by_count = replace(question, aggregation_type="count_agg")
-        right = organization.ask(lambda tx: tx.events.tallies(by_count))
-        run(store, f"UPDATE usage_states SET n = n + 1000 WHERE {_WIDER}")
-        wrong = organization.ask(lambda tx: tx.events.tallies(by_count))
-        assert all(
-            right[group].units + 1000 <= tally.units < right[group].units + 15_000 for group, tally in wrong.items()
-        )
-        organization.store.write(organization.id, lambda tx: tx.events.rebuild_states())
-        assert organization.ask(lambda tx: tx.events.tallies(by_count)) == right
-        rolled_up(store)
-        assert organization.ask(lambda tx: tx.events.tallies(by_count)) == right
-        # Nothing is left of the states that were dropped.
-        last_series = "SELECT MIN(id) FROM usage_series"
-        assert counted(store, f"usage_states WHERE series & {2**40 - 1} < ({last_series}) AND series > 0") == 0
-        assert counted(store, f"usage_slots WHERE series & {2**40 - 1} < ({last_series}) AND series > 0") == 0
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        "DELETE FROM usage_states",
-        "DELETE FROM usage_slots",
-        "UPDATE usage_states SET n = n + 1",
-        "UPDATE usage_states SET low = low + 1",
-        "UPDATE usage_slots SET received_at = received_at + 1",
-    ],
-)
-def test_edits_of_wider_slices_are_found(eager: None, tmp_path: Path, edit: str) -> None:
-    with opened("sqlite", tmp_path) as store:
-        organization, _ = over_months(store)
-        run(store, f"{edit} WHERE {_WIDER}")
-        assert organization.ask(lambda tx: list(tx.events.state_faults())) != []
 
 
 @pytest.mark.parametrize(
@@ -699,7 +609,7 @@ def test_events_that_are_edited_by_hand_count_as_they_are(
     organization.store.write(organization.id, lambda tx: tx.events.rebuild_states())
     assert units(organization, question) == left + 510
     rolled_up(few)
-    assert counted(few, "usage_series WHERE stage = 1") == 1
+    assert counted(few, "usage_series WHERE built_to IS NULL") == 1
     assert units(organization, question) == left + 510
     assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
 
@@ -718,16 +628,6 @@ def test_a_backup_of_an_organization_that_is_put_back_into_its_old_places_counts
     organization.store.write(organization.id, lambda tx: tx.events.rebuild_states())
     rolled_up(few)
     assert units(organization, question) == sum(range(20))
-
-
-def test_states_of_another_form_are_not_believed_and_made_again(few: AnyStore) -> None:
-    organization, question = prepared(few)
-    edited(few, {"sqlite": "UPDATE usage_states SET low = 0", "postgresql": "UPDATE usage_states SET total = 0"})
-    run(few, "UPDATE usage_series SET form = form - 1")
-    assert units(organization, question) == sum(range(20))
-    rolled_up(few)
-    assert units(organization, question) == sum(range(20))
-    assert few.roll_up_usage() is False
 
 
 @pytest.mark.parametrize(
@@ -780,7 +680,7 @@ def test_whole_days_whole_hours_and_single_events_make_up_an_answer(
     for _ in range(2):
         assert organization.ask(lambda tx: tx.events.tallies(question)) == asked_of_events(few, organization, question)
         rolled_up(few)
-    assert counted(few, "usage_slots WHERE series < 0") == 12
+    assert counted(few, f"(SELECT DISTINCT bucket FROM usage_totals WHERE width = {usage_totals.DAY}) days") == 12
     assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
 
 
@@ -808,8 +708,7 @@ def test_states_of_an_undone_write_are_undone_with_it(few: AnyStore) -> None:
 
 
 def test_many_different_questions_have_no_end_of_series(few: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (states, postgres_states):
-        monkeypatch.setattr(module, "MAX_SERIES", 3)
+    monkeypatch.setattr(usage_totals, "MAX_SERIES", 3)
     organization, question = prepared(few)
     for number in range(10):
         organization.ask(lambda tx: tx.events.tallies(replace(question, group_keys=(f"key-{number}",))))  # noqa: B023
@@ -820,37 +719,25 @@ def test_many_different_questions_have_no_end_of_series(few: AnyStore, monkeypat
         assert organization.ask(lambda tx: tx.events.tallies(keyed)) == asked_of_events(few, organization, keyed)  # noqa: B023
 
 
-def test_states_that_save_nothing_are_given_up(few: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (states, postgres_states):
-        monkeypatch.setattr(module, "EVENTS_PER_STATE", 4)
-        monkeypatch.setattr(module, "DENSE", 4)
+def test_totals_that_save_nothing_are_dropped_and_not_begun_again(
+    few: AnyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usage_totals, "EVENTS_PER_ROW", 2)
     organization, question = prepared(few, group_keys=("transaction",))
+    assert counted(few, "usage_series WHERE built_to IS NULL") == 1
     organization.append(
         *(event(organization.id, 100 + n, {"value": 1, "transaction": f"{n}"}, at=second(n)) for n in range(40))
     )
-    organization.ask(lambda tx: tx.events.tallies(question))
     organization.store.write(organization.id, lambda tx: tx.events.rebuild_states())
     rolled_up(few)
-    assert counted(few, "usage_states") == 0
-    assert organization.ask(lambda tx: tx.events.tallies(question)) == asked_of_events(few, organization, question)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_grouped_events_get_states_sooner(engine: str, tmp_path: Path) -> None:
-    with opened(engine, tmp_path) as store:
-        _grouped_events_get_states(store)
-
-
-def _grouped_events_get_states(store: AnyStore) -> None:
-    organization = new_organization(store)
-    question = EventQuery(code="calls", external_subscription_id="sub", aggregation_type="count_agg")
-    organization.append(*calls(organization, 3_000))
-    for group_keys, series in (((), 0), (("region",), 1)):
-        grouped_question = replace(question, group_keys=group_keys)
-        tallies = organization.ask(lambda tx: tx.events.tallies(grouped_question))  # noqa: B023
-        rolled_up(store)
-        assert counted(store, "usage_series") == series
-        assert organization.ask(lambda tx: tx.events.tallies(grouped_question)) == tallies  # noqa: B023
+    for first, events in ((200, 59), (300, 61)):
+        assert counted(few, "usage_totals") == counted(few, "usage_series") == 0
+        organization.append(*calls(organization, events, first=first))
+        assert organization.ask(partial(tallies_of, question)) == asked_of_events(few, organization, question)
+        rolled_up(few)
+    # There are twice as many events, most of them without a transaction.
+    assert counted(few, "usage_series WHERE built_to IS NULL") == 1
+    assert organization.ask(partial(tallies_of, question)) == asked_of_events(few, organization, question)
 
 
 def test_sums_with_more_digits_than_six_are_kept_exactly(few: AnyStore) -> None:
@@ -952,7 +839,7 @@ def test_properties_may_be_longer_than_an_index_takes(few: AnyStore, aggregation
             tallies = organization.ask(lambda tx: tx.events.tallies(wanted))  # noqa: B023
             assert tallies == asked_of_events(few, organization, wanted)
         rolled_up(few)
-    assert counted(few, "usage_series WHERE stage = 1") == 3
+    assert counted(few, "usage_series WHERE built_to IS NULL") == 3
 
 
 # Random lives
