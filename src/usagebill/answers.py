@@ -9,6 +9,7 @@ from usagebill.core.organizations import Organization
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes
 from usagebill.job_host import JobHost
 from usagebill.provider_calls import answer_of
+from usagebill.storage import deadline
 from usagebill.tax_provider import taxes_of
 from usagebill.work import Answers, DrawingWanted, ProviderAnswer, ProviderWanted, TaxesWanted
 
@@ -28,6 +29,7 @@ def answering(act: Callable[[Answers], T], host: JobHost, organization: Organiza
         except (TaxesWanted, DrawingWanted, ProviderWanted) as problem:
             wanted = problem
         # Outside the transaction, which has been rolled back by now.
+        deadline.lift()
         if isinstance(wanted, DrawingWanted):
             drawings[wanted.key] = wanted.draw()
         elif isinstance(wanted, ProviderWanted):

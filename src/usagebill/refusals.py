@@ -16,6 +16,7 @@ from usagebill.core.errors import (
     BadRequest,
     BillingError,
     ClockRefused,
+    DeadlinePassed,
     Forbidden,
     Invalid,
     NotAllowed,
@@ -109,6 +110,9 @@ def _message(problem: BillingError, request: _Request, near: str | None) -> str:
             return f"{details.get('third_party')} refused it: {shown(details.get('thirdparty_error'))}"
         case ClockRefused():
             return problem.text
+        case DeadlinePassed():
+            meaning, remedy = BY_STATE[problem.code]
+            return f"{meaning}; {remedy}"
         case _:
             return str(problem)
 

@@ -75,6 +75,8 @@ class Settings:
 
     `public_url` is the issuer named in webhook signatures. `events_per_batch` bounds one batch of events.
     `requests_per_minute` bounds the requests of each API key, for each process that serves; None sets no bound.
+    `request_timeout` is how many seconds the answer to a request over HTTP may take to compute; then it is ended, and
+    changes nothing.
     `webhook_timeout` is in seconds, for all of one attempt; `vat_registry_timeout` likewise. `webhook_attempts`: a
     message is given up after this many; 24 take three days, 3 take 22 seconds. `private_networks`: whether webhooks may
     be sent to addresses that are not on the public internet. `auto` allows it while the store holds a single
@@ -100,6 +102,7 @@ class Settings:
     public_url: str = "http://localhost:8000"
     events_per_batch: int = 100
     requests_per_minute: int | None = None
+    request_timeout: float = 60
     webhook_timeout: float = 30
     webhook_attempts: int = 24
     private_networks: Literal["auto", "allowed", "refused"] = "auto"

@@ -22,6 +22,7 @@ from usagebill.ids import Ids, new_ids
 from usagebill.inputs import Paging
 from usagebill.json_text import JsonObject, encode_json, with_prefix
 from usagebill.settings import Settings
+from usagebill.storage import deadline
 from usagebill.storage.conditions import Condition, Order, desc
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.jobs import job_of
@@ -148,6 +149,7 @@ class Reader:
     @property
     def tx(self) -> Snapshot:
         """The organization's records and events."""
+        deadline.check()
         return self._tx
 
     def at(self, instant: datetime, *, known_at: datetime | None = None) -> Self:
@@ -306,6 +308,7 @@ class Work(Reader):
     @property
     def tx(self) -> Transaction:
         """Reads and writes the organization's records and events."""
+        deadline.check()
         return self._transaction
 
     def perform(self, job: Job) -> None:

@@ -82,6 +82,7 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     ),
     "events_per_batch": (click.IntRange(1), "How many events one request may bring."),
     "requests_per_minute": (click.IntRange(1), "How many requests a key may make in a minute; any number without it."),
+    "request_timeout": (Seconds(), "Seconds that the answer to a request may take to compute."),
     "webhook_timeout": (Seconds(), "Seconds that a webhook's receiver may take."),
     "webhook_attempts": (
         click.IntRange(1),

@@ -276,6 +276,10 @@ BY_STATE: Mapping[str, Refusal] = {
     "connection_deleted": Refusal("its connection was deleted", "create the connection again"),
     "credit_note_not_deletable": Refusal("a finalized credit note cannot be deleted", "void it instead"),
     "credit_note_not_finalized": Refusal("the credit note is a draft", "finalize its invoice first"),
+    "deadline_passed": Refusal(
+        "the answer took longer to compute than a request may, and nothing was changed",
+        "ask for less at a time, or again later",
+    ),
     "email_delivery_not_configured": Refusal("no mail server is configured", "start the service with `--smtp-url`"),
     "email_settings_disabled": Refusal(
         "the billing entity sends no e-mails of this kind", "add it to the entity's `email_settings`"

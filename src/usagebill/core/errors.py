@@ -105,6 +105,15 @@ class TooManyRequests(BillingError):
         super().__init__("too_many_requests")
 
 
+class DeadlinePassed(BillingError):
+    """The answer took longer to compute than a request may (503). Nothing was changed."""
+
+    status = 503
+
+    def __init__(self) -> None:
+        super().__init__("deadline_passed")
+
+
 class TooManyProviderRequests(BillingError):
     """An outside provider limits our requests (429); `provider` is its name."""
 

@@ -45,6 +45,7 @@ from usagebill.logs import plain_traceback
 from usagebill.operations import api_keys, security_logs
 from usagebill.queries.near_records import is_named, near_record
 from usagebill.refusals import word
+from usagebill.storage import deadline
 from usagebill.storage.ports import Transaction
 from usagebill.throttle import Throttle
 from usagebill.work import Reader, Work
@@ -313,7 +314,8 @@ class Api:
     def _answer_to(self, exchange: _Exchange, act: Callable[[_Exchange], Answer]) -> Answer:
         """The answer of `act`, which sets the caller and headers as soon as it knows them."""
         try:
-            answer = act(exchange)
+            with deadline.within(self.billing.settings.request_timeout):
+                answer = act(exchange)
         except BillingError as problem:
             self._word(problem, exchange)
             answer = self.refusal(problem)

@@ -54,7 +54,8 @@ _MOST_DROPPED_BYTES = 8 * MOST_BYTES
 _SHORT_BYTES = 64 * 1024
 _LONG_BODIES_READ = 16
 _LONG_BODIES_OF_ONE = 2
-# Threads that answer requests. Writers wait for each other, or for another process; readers must not wait with them.
+# Threads that answer requests, of which one key has half at the most. Writers wait for each other, or for another
+# process; readers must not wait with them.
 _READERS = 40
 _WRITERS = 64
 _HEALTH_CHECKS = 2
@@ -186,6 +187,8 @@ class _ApiApp:
         self._long_bodies_read = CapacityLimiter(_LONG_BODIES_READ)
         # By the organization's id, for as long as it has any.
         self._long_bodies_of = WeakValueDictionary[str | None, CapacityLimiter]()
+        # By the hash of the key sent, and whether its requests only look.
+        self._threads_of = WeakValueDictionary[tuple[int, bool], CapacityLimiter]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -238,9 +241,13 @@ class _ApiApp:
         return attrs.evolve(answer, headers={**answer.headers, "connection": "close"})
 
     async def _answered(self, request: Request, body: _Body) -> Answer:
-        limiter = self._readers if self._api.only_looks(request) else self._writers
+        only_looks = self._api.only_looks(request)
+        limiter = self._readers if only_looks else self._writers
+        key = hash(request.headers["authorization"]), only_looks
+        own = self._threads_of.setdefault(key, CapacityLimiter(limiter.total_tokens // 2))
         request = attrs.evolve(request, body=body.take())
-        return await to_thread.run_sync(self._api.answer, request, limiter=limiter)
+        async with own:
+            return await to_thread.run_sync(self._api.answer, request, limiter=limiter)
 
 
 def _length(scope: Scope, answer: Answer) -> dict[str, str]:

@@ -26,7 +26,11 @@ ERRORS = {
         " a tax provider is asked too often for what was requested.",
     ),
     500: ("Failure", "Something broke here. Nothing of the request was done."),
-    503: ("Unavailable", "Nothing is written now: the machine's clock disagrees with the database."),
+    503: (
+        "Unavailable",
+        "Nothing is written now: the machine's clock disagrees with the database. Or the answer took too long to"
+        " compute (`deadline_passed`), and nothing was changed.",
+    ),
 }
 _MISSING = {
     f"{resource}_not_found": Refusal(f"there is no such {name}", f"see {where}")

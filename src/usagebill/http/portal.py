@@ -19,13 +19,14 @@ from usagebill.core.days import local_date
 from usagebill.core.documents.locales import credits_text, date_text, language_of, money_text
 from usagebill.core.documents.words import words_of
 from usagebill.core.documents.words.portal import PortalWords, portal_words_of
-from usagebill.core.errors import BillingError, NotFound, Unauthorized
+from usagebill.core.errors import BillingError, DeadlinePassed, NotFound, Unauthorized
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.organizations import Organization
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.wallets import Wallet
 from usagebill.operations.portal import Portal, invoice_pdf, opened, payment_page, portal
+from usagebill.storage import deadline
 
 # No scripts, no outside content (the logo is inlined), and no trace of the link in other sites' logs.
 _HEADERS = {
@@ -79,14 +80,20 @@ def routes(billing: Billing, readers: CapacityLimiter, writers: CapacityLimiter)
             return shown(request, _UNPAYABLE)
         return RedirectResponse(page.url, 303, headers=_HEADERS)
 
+    def in_time(act: _Act, request: Request) -> Response:
+        with deadline.within(billing.settings.request_timeout):
+            return act(request)
+
     def served(act: _Act, limiter: CapacityLimiter) -> Callable[[Request], Awaitable[Response]]:
         async def handler(request: Request) -> Response:
             try:
-                return await to_thread.run_sync(act, request, limiter=limiter)
+                return await to_thread.run_sync(in_time, act, request, limiter=limiter)
             except Unauthorized:
                 return PlainTextResponse(_EXPIRED, 401, headers=_HEADERS)
             except NotFound:
                 return PlainTextResponse("Not Found", 404, headers=_HEADERS)
+            except DeadlinePassed:
+                return PlainTextResponse("Service Unavailable", 503, headers={**_HEADERS, "retry-after": "60"})
 
         return handler
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
+from math import ceil
 from typing import Any, TypeVar
 
 import psycopg
@@ -15,6 +16,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
 
 from usagebill.core.jobs import Job
+from usagebill.storage import deadline
 from usagebill.storage.every_engine import EntitlingCommits, OneTransaction
 from usagebill.storage.ports import UnusableServer, UnusableTransaction
 from usagebill.storage.postgresql import row_security
@@ -73,6 +75,14 @@ class _NotBegun(Exception):
 
 # By the identity of the database: a process may open it more than once.
 _entitling_commits: dict[str, EntitlingCommits] = {}
+
+
+def _within_deadline() -> str:
+    """What makes the server end the statements of a transaction, waits for locks among them, once the deadline has
+    passed.
+    """
+    seconds = deadline.seconds_left()
+    return "" if seconds is None else f"; SET LOCAL statement_timeout = {max(1, ceil(1000 * seconds))}"
 
 
 class PostgresStore:
@@ -219,11 +229,14 @@ class PostgresStore:
 
     def _read(self, organization_id: str | None, question: Callable[[PostgresTransaction], T]) -> T:
         driver = self._own.driver = self._pool.take()
-        trips = Trips(driver, _READ)
+        trips = Trips(driver, _READ + _within_deadline())
         try:
             scope = RowScope(organization_id) if self._has_row_security else None
             connection = Connection(driver, scope=scope, trips=trips)
             return question(PostgresTransaction(connection, organization_id, self.memory()))
+        except psycopg.errors.QueryCanceled:
+            deadline.check()
+            raise
         except psycopg.OperationalError as problem:
             if trips.has_begun:
                 raise
@@ -260,7 +273,7 @@ class PostgresStore:
     def _written(
         self, organization_id: str | None, change: Callable[[PostgresTransaction], T], *, may_buffer: bool
     ) -> T:
-        with self._begun(_WRITE) as driver:
+        with self._begun(_WRITE + _within_deadline()) as driver:
             connection, pending = self._writing(driver, organization_id, may_buffer=may_buffer)
             locks = Locks(Connection(driver), self._refuse_to_wait_for_itself)
             tx = PostgresTransaction(connection, organization_id, self.memory(), locks=locks, pending=pending)
@@ -272,8 +285,10 @@ class PostgresStore:
                 result = change(tx)
                 tx.flush()
                 driver.execute("COMMIT")
-            except BaseException:
+            except BaseException as problem:
                 roll_back(driver)
+                if isinstance(problem, psycopg.errors.QueryCanceled):
+                    deadline.check()
                 raise
             finally:
                 # Even if the commit failed: an extra count only costs a read.

@@ -157,7 +157,7 @@ def _loaded(result: PGresult, adapted: Adapted) -> _Rows:
 
 
 class Trips:
-    """The statements of one read, whose transaction `begin` starts."""
+    """The statements of one read, whose transaction `begin` starts: one statement, or several with `; ` in between."""
 
     def __init__(self, driver: Driver, begin: str) -> None:
         self._driver = driver
@@ -196,7 +196,8 @@ class Trips:
         queries = [*([] if setting is None else [setting]), *statements]
         batch = _Batch(self._driver, self._prepared)
         if not self.has_begun:
-            batch.add(self._begin.encode())
+            for statement in self._begin.split("; "):
+                batch.add(statement.encode())
         prepared = len(queries) - anew
         readers = [
             batch.query(_numbered(sql), values, anew=place >= prepared) for place, (sql, values) in enumerate(queries)

@@ -15,8 +15,10 @@ from tempfile import NamedTemporaryFile
 from time import monotonic, sleep
 from typing import Any, Generic, TypeVar
 
+from usagebill.core.errors import DeadlinePassed
 from usagebill.core.jobs import Job
 from usagebill.core.numbers import ZERO, add
+from usagebill.storage import deadline
 from usagebill.storage.every_engine import EntitlingCommits, OneTransaction
 from usagebill.storage.sql.usage_totals import MissingSeries
 from usagebill.storage.sqlite.events import prepare
@@ -39,6 +41,8 @@ _GROUP_SIZE = 24
 _BETWEEN_TRIES = 0.001
 # A longer WAL file slows every read down.
 _LONG_LOG = 16 * 2**20
+# The steps of a statement (some 50 ns each) after which it is looked whether it runs past its deadline.
+_STEPS_BETWEEN_LOOKS = 50_000
 # The weight of the latest commit in the moving average of lock contention.
 _LAST_COMMIT = 1 / 8
 # The first version with `->>` and `RETURNING`.
@@ -50,14 +54,14 @@ def _begin(connection: sqlite3.Connection) -> bool:
 
     Raises `sqlite3.OperationalError` after a minute of waiting.
     """
-    deadline = monotonic() + _BUSY_SECONDS
+    until = monotonic() + _BUSY_SECONDS
     has_waited = False
     while True:
         try:
             connection.execute("BEGIN IMMEDIATE")
             return has_waited
         except sqlite3.OperationalError as problem:
-            if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > deadline:
+            if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > until:
                 raise
         has_waited = True
         sleep(_BETWEEN_TRIES)
@@ -143,6 +147,7 @@ class _Write(Generic[T]):
     def __init__(self, organization_id: str | None, change: Callable[[Any], T]) -> None:
         self.organization_id = organization_id
         self.change = change
+        self.ends = deadline.current()
         self.done = False
         # The organizations whose entitlements the change affects.
         self.entitling: Set[str] = frozenset()
@@ -154,10 +159,17 @@ class _Write(Generic[T]):
 
 
 def _flushed(write: _Write[T], tx: SqliteTransaction) -> T:
-    result = write.change(tx)
+    with deadline.until(write.ends):
+        result = write.change(tx)
     tx.flush()
     write.entitling = tx.entitling
     return result
+
+
+def _told(problem: BaseException) -> BaseException:
+    """The problem as callers are told of it: a statement that was interrupted ran past the deadline."""
+    is_interrupted = isinstance(problem, sqlite3.Error) and problem.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT
+    return DeadlinePassed() if is_interrupted else problem
 
 
 # By the real path of the file: a process may open it more than once.
@@ -258,7 +270,13 @@ class SqliteStore:
             # A mapped file that is cut off by somebody else ends the process with SIGBUS; a read of it is an error.
             connection.execute("PRAGMA mmap_size = 0")
         functions(connection)
+        connection.set_progress_handler(self._is_to_end, _STEPS_BETWEEN_LOOKS)
         return connection
+
+    def _is_to_end(self) -> bool:
+        """Whether to interrupt the statement that this thread runs."""
+        # An interrupted write undoes the whole transaction, and with it the changes that share it.
+        return not self._sharing and deadline.is_past()
 
     @property
     def now(self) -> None:
@@ -299,8 +317,11 @@ class SqliteStore:
             answer = question(
                 SqliteTransaction(connection, organization_id, version=version, missing_series=self._missing_series)
             )
+        except sqlite3.OperationalError as problem:
+            raise _told(problem) from problem
         finally:
-            self._undo(connection)
+            with deadline.until(None):
+                self._undo(connection)
         # Memory has one connection for reads and writes, which cannot be `query_only`.
         if connection.total_changes != changes:
             raise RuntimeError("a read is read-only, and something was written")
@@ -317,7 +338,7 @@ class SqliteStore:
             if not own_write.done:
                 self._commit_all(own_write)
         if own_write.error is not None:
-            raise own_write.error
+            raise _told(own_write.error)
         return own_write.result
 
     def _commit_all(self, own_write: _Write[T]) -> None:
@@ -325,7 +346,8 @@ class SqliteStore:
         while not own_write.done:
             with self._guard:
                 writes = [self._waiting.popleft() for _ in range(min(_SHARED, len(self._waiting)))]
-            with self._turn:
+            # Each write has a deadline of its own, and the commit that they share has none.
+            with self._turn, deadline.until(None):
                 self._commit(writes)
                 self._shorten_log()
             for write in writes:
