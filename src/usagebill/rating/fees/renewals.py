@@ -56,7 +56,8 @@ def standalone_renewals(reader: Reader, context: BillingContext) -> list[Fee]:
 
 def opens_with_charges(reader: Reader, subscription: Subscription) -> bool:
     """Whether the subscription has recurring charges in advance that the plan before it did not have in advance."""
-    return not _metrics_in_advance(reader, subscription) <= _metrics_before(reader, subscription)
+    metrics = _metrics_in_advance(reader, subscription)
+    return bool(metrics) and not metrics <= _metrics_before(reader, subscription)
 
 
 def _in_advance(definition: PlanDefinition) -> list[Charge]:
@@ -85,6 +86,8 @@ def _renewed(reader: Reader, context: BillingContext, *, invoiceable: bool) -> l
     """
     elapsed, reason = context.boundaries.charges, context.period.invoicing_reason
     charges = [charge for charge in _in_advance(context.definition) if charge.invoiceable is invoiceable]
+    if not charges:
+        return []
     if _is_opening(context):
         paid = _metrics_before(reader, context.subscription)
         return [charge for charge in charges if charge.billable_metric_id not in paid]
