@@ -58,8 +58,10 @@ def request_refusal(invoices: Sequence[Invoice]) -> str | None:
 
 
 def dues(invoices: Iterable[Invoice]) -> list[int]:
-    """The amount due on each invoice, in cents; zero if it was overpaid."""
-    return [max(0, invoice.due_cents) for invoice in invoices]
+    """The amount due on each invoice, in cents; zero if it was overpaid, or somebody said that it is paid."""
+    return [
+        0 if invoice.payment_status == PaymentStatus.SUCCEEDED else max(0, invoice.due_cents) for invoice in invoices
+    ]
 
 
 def dues_by_currency(invoices: Iterable[Invoice]) -> dict[str, int]:

@@ -22,6 +22,7 @@ from usagebill.core.collection import (
 )
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.payment_states import PaymentEvent, charge_event
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.payment_providers import PaymentConnection
@@ -32,6 +33,7 @@ from usagebill.core.provider_requests import TEMPORARY_FAILURES, Charge, Charged
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure
 from usagebill.operations.payment_methods import forget_method
+from usagebill.operations.payment_status import due_changed, end_page
 from usagebill.queries.customers import find_customer
 from usagebill.queries.payment_providers import (
     find_connection,
@@ -40,8 +42,8 @@ from usagebill.queries.payment_providers import (
     payer_of,
     payment_connection_of,
 )
-from usagebill.queries.payment_requests import charge_beside
-from usagebill.storage.conditions import eq
+from usagebill.queries.payment_requests import charge_beside, debt_of, open_pages
+from usagebill.storage.conditions import eq, within
 from usagebill.views.payments import payment_view
 from usagebill.work import Reader, Work
 
@@ -58,17 +60,15 @@ class Sent:
 
 
 def prepare(work: Work, job: Job, task: CollectPayment) -> Sent | None:
-    """The charge to send; None if there is nothing to charge (any more), and the job is done."""
-    if _is_charged_beside(work, task):
-        # Its outcome has to be known first.
-        work.tx.jobs.complete(job)
+    """The charge to send; None if there is nothing to charge now, and the job is done."""
+    prepared = ChargeStep.WAIT if _is_charged_beside(work, task) else _prepared(work, task)
+    if isinstance(prepared, Sent):
+        return prepared
+    work.tx.jobs.complete(job)
+    if prepared is ChargeStep.WAIT:
         attempts = task.attempts + 1
         work.schedule(replace(task, attempts=attempts), work.now + retry_delay(attempts))
-        return None
-    sent = _prepared(work, task)
-    if sent is None:
-        work.tx.jobs.complete(job)
-    return sent
+    return None
 
 
 def _is_charged_beside(reader: Reader, task: CollectPayment) -> bool:
@@ -76,17 +76,22 @@ def _is_charged_beside(reader: Reader, task: CollectPayment) -> bool:
     collectable = find_payable(reader, task.payable_type, task.payable_id)
     if collectable is None or collectable.payment_status == PaymentStatus.SUCCEEDED:
         return False
-    live = live_payment(reader, collectable.column, collectable.id)
+    live = _live(reader, collectable)
     if live is not None and live.unanswered:
         return False
     return charge_beside(reader, task.payable_type, task.payable_id) is not None
 
 
-def _prepared(work: Work, task: CollectPayment) -> Sent | None:
+def _live(reader: Reader, collectable: Collectable) -> Payment | None:
+    return live_payment(reader, collectable.column, collectable.id)
+
+
+def _prepared(work: Work, task: CollectPayment) -> Sent | ChargeStep | None:
+    """The charge; `WAIT` if the debt could be paid on a page until now, None if there is nothing to charge."""
     collectable = find_payable(work, task.payable_type, task.payable_id)
     if collectable is None:
         return None
-    live = live_payment(work, collectable.column, collectable.id)
+    live = _live(work, collectable)
     step = charge_step(collectable, live)
     if live is not None and live.sent is not None and step is ChargeStep.SEND_AGAIN:
         connection = find_connection(work, live.connection_id)
@@ -108,6 +113,11 @@ def _prepared(work: Work, task: CollectPayment) -> Sent | None:
         move(work, collectable, PaymentEvent.NOTHING_DUE)
     if step is not ChargeStep.CHARGE:
         return None
+    if pages := open_pages(work, task.payable_type, task.payable_id):
+        # Nobody may pay there as well: they are ended first, and what comes of it has to be known.
+        for page in pages:
+            end_page(work, page)
+        return ChargeStep.WAIT
     if live is not None:
         # No money was taken, and its key is used up.
         work.tx.replace(replace(live, payment_status=ChargeStatus.FAILED, updated_at=work.now))
@@ -196,6 +206,10 @@ def _answered(work: Work, payment: Payment, collectable: Collectable, answer: Ch
         return
     PAYABLES[collectable.type].note(work, collectable.id, None)
     move(work, collectable, charge_event(answer.payment_status), payment)
+    if payment.payment_status in LIVE:
+        # Less may be due by now than when it was sent.
+        for invoice in work.tx.find(Invoice, within("id", debt_of(work, collectable.type, collectable.id).invoice_ids)):
+            due_changed(work, invoice)
     if answer.next_action:
         work.emit("payment.requires_action", lambda: payment_view(work, payment), payment.id)
     if answer.payment_status == ChargeStatus.FAILED:

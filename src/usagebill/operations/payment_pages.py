@@ -18,11 +18,12 @@ from usagebill.core.provider_metadata import page_metadata
 from usagebill.core.provider_requests import CheckoutUrl, PageUrl, PayableType, ProviderFailure, SetupUrl
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.payables import find_payable, tell_failure
+from usagebill.operations.payment_status import cancel_charge, end_page
 from usagebill.operations.provider_customers import needs_set_up
 from usagebill.queries.customers import customer_by_external_id, customer_of
 from usagebill.queries.payment_providers import payer_of, payment_connection_of
-from usagebill.storage.conditions import desc, eq, missing, more
-from usagebill.work import Reader, Work
+from usagebill.queries.payment_requests import charges_under_way, open_pages
+from usagebill.work import Work
 
 _VALID = timedelta(hours=24)
 # Stripe wants an end at most 24 hours ahead of its own clock.
@@ -68,18 +69,29 @@ def checkout_url(work: Work, external_id: str) -> SetupPage:
 
 
 def page_of(work: Work, customer: Customer, collectable: Collectable) -> PaymentPage:
-    """The page on which the payable can be paid: the existing one, else a new one.
+    """The page on which the payable can be paid: the existing one, else a new one. Others for the same debt are ended.
 
-    Raises `Invalid` if the provider has none, and `ThirdPartyError` if it refuses, which a webhook reports.
+    Raises `Invalid` if the provider has none, `ThirdPartyError` if it refuses, which a webhook reports, and
+    `NotAllowed` while a charge for the same debt is under way: the customer must not pay twice.
     """
     connection = payment_connection_of(work, customer)
     if connection is None:
         raise Invalid(base="missing_payment_provider")
     if connection.traits.charges and not customer.provider_customer_id:
         raise Invalid(base="missing_payment_provider_customer")
-    open_page = _known_page(work, collectable, connection)
-    if open_page is not None:
-        return open_page
+    for payment in charges_under_way(work, collectable.type, collectable.id):
+        if not payment.next_action:
+            raise NotAllowed("payment_processor_is_currently_handling_payment")
+        # It waits for nobody but the customer, who is here to pay on a page instead.
+        cancel_charge(work, payment)
+    wanted_page: PaymentPage | None = None
+    for page in open_pages(work, collectable.type, collectable.id):
+        if _is_for(page, collectable, connection) and wanted_page is None:
+            wanted_page = page
+        else:
+            end_page(work, page)
+    if wanted_page is not None:
+        return wanted_page
     page_id = work.new_id()
     payer = payer_of(work, customer, connection, collectable.currency)
     wanted = CheckoutUrl(
@@ -133,18 +145,15 @@ def pay_url_of(work: Work, request: PaymentRequest) -> str | None:
         return None
     try:
         return page_of(work, customer, collectable).url
-    except (Invalid, ThirdPartyError) as problem:
+    except (Invalid, NotAllowed, ThirdPartyError) as problem:
         # The e-mail goes out without a button.
         _log.warning("no_page_for_request", request=request.id, connection=connection.code, reason=str(problem))
         return None
 
 
-def _known_page(reader: Reader, collectable: Collectable, connection: PaymentConnection) -> PaymentPage | None:
-    return reader.tx.first(
-        PaymentPage,
-        eq(collectable.column, collectable.id),
-        eq("connection_id", connection.id),
-        missing("ended_at"),
-        more("expires_at", reader.now),
-        order=[desc("created_at"), desc("id")],
+def _is_for(page: PaymentPage, collectable: Collectable, connection: PaymentConnection) -> bool:
+    return (
+        collectable.id in (page.invoice_id, page.payment_request_id)
+        and page.connection_id == connection.id
+        and page.amount_cents == collectable.due_cents
     )

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.changes import with_payment_status
-from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceStatus, InvoiceType
+from usagebill.core.invoices.life_cycle import NOT_TO_BE_PAID, VISIBLE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.payment_states import PaymentEvent, Telling, move
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_requests import dues
 from usagebill.core.payment_tasks import AskPaymentProvider, SettleActivation
 from usagebill.core.payments import LIVE, Payment, PaymentPage
 from usagebill.core.provider_requests import ProviderErrand
@@ -18,9 +19,9 @@ from usagebill.operations import synced_documents
 from usagebill.operations.dunning_progress import was_paid
 from usagebill.queries.payment_requests import requested_invoices, requests_of_invoice
 from usagebill.queries.payments import paid_cents
-from usagebill.storage.conditions import eq, missing, within
+from usagebill.storage.conditions import eq, missing, present, within
 from usagebill.views.invoices import invoice_webhook_view
-from usagebill.work import Work
+from usagebill.work import Reader, Work
 
 _UPDATED = "invoice.payment_status_updated"
 
@@ -38,14 +39,16 @@ def move_payment(work: Work, invoice: Invoice, event: PaymentEvent) -> Invoice:
     if invoice != before:
         invoice = replace(invoice, updated_at=work.now)
         work.tx.replace(invoice)
+    if invoice.due_cents != before.due_cents:
+        due_changed(work, invoice)
     return invoice
 
 
 def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus, *, tells: bool = True) -> Invoice:
     """Store the invoice as pending, succeeded or failed, and send a message if that is new.
 
-    Once it has succeeded, it is no longer overdue and its payment pages end. The credits of a top-up follow its
-    invoice.
+    Once it has succeeded, it is no longer overdue, and nothing is due on it (`due_changed`). The credits of a top-up
+    follow its invoice.
     """
     changed = with_payment_status(invoice, status, work.now)
     work.tx.replace(changed)
@@ -55,7 +58,7 @@ def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus, *, t
         if fee.payment_status != status:
             work.tx.replace(replace(fee, payment_status=status, updated_at=work.now))
     if status == PaymentStatus.SUCCEEDED and invoice.payment_status != status:
-        end_pages(work, "invoice_id", invoice.id)
+        due_changed(work, changed)
     if tells and invoice.payment_status != status and invoice.status in VISIBLE:
         work.emit(_UPDATED, lambda: invoice_webhook_view(work, _UPDATED, changed), changed.id)
     if invoice.invoice_type == InvoiceType.CREDIT and status != PaymentStatus.PENDING:
@@ -78,27 +81,44 @@ def _settle_activation(work: Work, invoice: Invoice) -> None:
         work.schedule(task, work.now)
 
 
-def end_pages(work: Work, column: str, payable_id: str) -> None:
-    """End the payment pages of an invoice or payment request, also at the provider if it supports that."""
-    for page in work.tx.find(PaymentPage, eq(column, payable_id), missing("ended_at")):
-        work.tx.replace(replace(page, ended_at=work.now))
-        if page.provider_page_id is not None and page.expires_at > work.now:
-            work.schedule(AskPaymentProvider(errand=ProviderErrand.EXPIRE_PAGE, subject_id=page.id), work.now)
+def due_changed(work: Work, invoice: Invoice) -> None:
+    """What is due on the invoice has changed, whatever the cause: what still asks for the amount before is ended.
 
-
-def cancel_charges(work: Work, invoice_id: str) -> None:
-    """Cancel the charges under way of an invoice that is not to be paid any more, at providers that support it.
-
-    A charge of a payment request is canceled only if none of its invoices is to be paid any more.
+    Payment pages of the invoice, and of payment requests with it, are ended, also at their provider, unless their
+    amount is the one now due; whoever asks for a page gets a new one. A charge under way that would take more than is
+    due of the invoice, or of a request of which nothing is due, is canceled at providers that support it.
     """
-    _cancel(work, "invoice_id", invoice_id)
-    for request in requests_of_invoice(work, invoice_id):
-        # Less is due on the request now, so it needs a new page.
-        end_pages(work, "payment_request_id", request.id)
-        if all(invoice.status == InvoiceStatus.VOIDED for invoice in requested_invoices(work, request)):
-            _cancel(work, "payment_request_id", request.id)
+    owed_cents = 0 if invoice.status in NOT_TO_BE_PAID else sum(dues([invoice]))
+    _end_pages(work, "invoice_id", invoice.id, owed_cents)
+    for payment in _live(work, "invoice_id", invoice.id):
+        if payment.amount_cents > owed_cents:
+            cancel_charge(work, payment)
+    for request in requests_of_invoice(work, invoice.id):
+        invoices = [invoice if other.id == invoice.id else other for other in requested_invoices(work, request)]
+        requested_cents = 0 if request.payment_status == PaymentStatus.SUCCEEDED else sum(dues(invoices))
+        _end_pages(work, "payment_request_id", request.id, requested_cents)
+        if requested_cents == 0:
+            for payment in _live(work, "payment_request_id", request.id):
+                cancel_charge(work, payment)
 
 
-def _cancel(work: Work, column: str, payable_id: str) -> None:
-    for payment in work.tx.find(Payment, eq(column, payable_id), within("payment_status", LIVE)):
-        work.schedule(AskPaymentProvider(errand=ProviderErrand.CANCEL, subject_id=payment.id), work.now)
+def end_page(work: Work, page: PaymentPage) -> None:
+    """End a payment page, also at its provider if that is possible."""
+    work.tx.replace(replace(page, ended_at=work.now))
+    if page.provider_page_id is not None and page.expires_at > work.now:
+        work.schedule(AskPaymentProvider(errand=ProviderErrand.EXPIRE_PAGE, subject_id=page.id), work.now)
+
+
+def _end_pages(work: Work, column: str, payable_id: str, due_cents: int) -> None:
+    for page in work.tx.find(PaymentPage, eq(column, payable_id), missing("ended_at")):
+        if page.amount_cents != due_cents:
+            end_page(work, page)
+
+
+def _live(reader: Reader, column: str, payable_id: str) -> list[Payment]:
+    return reader.tx.find(Payment, eq(column, payable_id), present("connection_id"), within("payment_status", LIVE))
+
+
+def cancel_charge(work: Work, payment: Payment) -> None:
+    """Have its provider cancel a charge under way, if it supports that."""
+    work.schedule(AskPaymentProvider(errand=ProviderErrand.CANCEL, subject_id=payment.id), work.now)

@@ -18,7 +18,7 @@ from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.operations import payment_receipts, refunds
 from usagebill.operations.dunning_progress import paid_in
 from usagebill.operations.emails.orders import email_request
-from usagebill.operations.payment_status import end_pages, move_payment
+from usagebill.operations.payment_status import due_changed, move_payment
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.payment_requests import parts_of_request, request_of, requested_invoices
 from usagebill.views.payment_requests import payment_request_view, request_failure_view
@@ -136,7 +136,8 @@ def _move_request(work: Work, request: PaymentRequest, event: PaymentEvent) -> N
     if changed.payment_status != request.payment_status and made.tells is not Telling.NEVER:
         work.emit(_UPDATED, lambda: payment_request_view(work, changed), changed.id)
     if changed.payment_status == PaymentStatus.SUCCEEDED and request.payment_status != PaymentStatus.SUCCEEDED:
-        end_pages(work, "payment_request_id", request.id)
+        for invoice in requested_invoices(work, request):
+            due_changed(work, invoice)
         if request.dunning_campaign_id is not None:
             paid_in(work, request.customer_id, request.currency)
     if event in FAILED_CHARGES and request.payment_status != PaymentStatus.FAILED:

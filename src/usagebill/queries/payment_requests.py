@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
-from usagebill.core.payments import LIVE, Payment, is_under_way
+from usagebill.core.payments import LIVE, Payment, PaymentPage, is_under_way
 from usagebill.core.provider_requests import PayableType
-from usagebill.storage.conditions import any_of, asc, eq, present, within
+from usagebill.storage.conditions import Condition, any_of, asc, eq, missing, more, present, within
 from usagebill.work import Reader
 
 
@@ -39,21 +41,48 @@ def requested_invoices(reader: Reader, request: PaymentRequest) -> list[Invoice]
     return [invoices[id] for id in ids if id in invoices]
 
 
+@dataclass(frozen=True, slots=True)
+class Debt:
+    """Everything that asks for the same money: invoices, and the payment requests with one of them, by id."""
+
+    invoice_ids: frozenset[str]
+    request_ids: frozenset[str]
+
+    @property
+    def payables(self) -> Condition:
+        """The condition of payments and payment pages for one of them."""
+        return any_of(within("invoice_id", self.invoice_ids), within("payment_request_id", self.request_ids))
+
+
+def debt_of(reader: Reader, payable_type: PayableType, payable_id: str) -> Debt:
+    """The invoice or the invoices of the payment request, and all requests with one of these."""
+    if payable_type is PayableType.INVOICE:
+        invoice_ids = frozenset({payable_id})
+    else:
+        invoice_ids = frozenset(part.invoice_id for part in parts_of_request(reader, request_of(reader, payable_id)))
+    requests = {request.id for id in invoice_ids for request in requests_of_invoice(reader, id)}
+    return Debt(invoice_ids, frozenset(requests))
+
+
+def charges_under_way(reader: Reader, payable_type: PayableType, payable_id: str) -> list[Payment]:
+    """The charges that may be moving money for the same debt, whatever they were made for."""
+    debt = debt_of(reader, payable_type, payable_id)
+    live = reader.tx.find(Payment, debt.payables, present("connection_id"), within("payment_status", LIVE))
+    return [payment for payment in live if is_under_way(payment)]
+
+
 def charge_beside(reader: Reader, payable_type: PayableType, payable_id: str) -> Payment | None:
     """A charge under way for another payable that covers the same debt: a request with the same invoice, or one of the
     invoices of this request.
     """
-    if payable_type is PayableType.INVOICE:
-        invoice_ids = [payable_id]
-    else:
-        invoice_ids = [part.invoice_id for part in parts_of_request(reader, request_of(reader, payable_id))]
-    requests = {request.id for id in invoice_ids for request in requests_of_invoice(reader, id)} - {payable_id}
-    invoices = set(invoice_ids) - {payable_id}
-    if not requests and not invoices:
-        return None
-    either = any_of(within("invoice_id", invoices), within("payment_request_id", requests))
-    live = reader.tx.find(Payment, either, present("connection_id"), within("payment_status", LIVE))
-    return next((payment for payment in live if is_under_way(payment)), None)
+    under_way = charges_under_way(reader, payable_type, payable_id)
+    return next((payment for payment in under_way if payment.payable_id != payable_id), None)
+
+
+def open_pages(reader: Reader, payable_type: PayableType, payable_id: str) -> list[PaymentPage]:
+    """The payment pages on which the same debt can be paid now, whatever they were made for."""
+    debt = debt_of(reader, payable_type, payable_id)
+    return reader.tx.find(PaymentPage, debt.payables, missing("ended_at"), more("expires_at", reader.now))
 
 
 def requests_of_invoice(reader: Reader, invoice_id: str) -> list[PaymentRequest]:

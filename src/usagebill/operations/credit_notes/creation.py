@@ -39,7 +39,7 @@ from usagebill.operations.credit_notes.inputs import CreditNoteInput
 from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.issuers import version_of
-from usagebill.operations.payment_status import set_payment_status
+from usagebill.operations.payment_status import due_changed, set_payment_status
 from usagebill.operations.refunds import order_refund
 from usagebill.operations.tax_connections import ask_about
 from usagebill.operations.wallet_ledger import refund
@@ -211,4 +211,7 @@ def settle_invoice(work: Work, invoice: Invoice, cents: int) -> Invoice:
     current = work.tx.first(Invoice, eq("id", invoice.id)) or invoice
     settled = with_offset(current, cents, work.now)
     work.tx.replace(settled)
-    return set_payment_status(work, settled, PaymentStatus.SUCCEEDED) if settled.due_cents <= 0 else settled
+    if settled.due_cents <= 0:
+        return set_payment_status(work, settled, PaymentStatus.SUCCEEDED)
+    due_changed(work, settled)
+    return settled

@@ -22,7 +22,7 @@ from usagebill.operations.disputes import lose
 from usagebill.operations.invoices import generation_failures
 from usagebill.operations.invoices.awaiting_taxes import wait_again
 from usagebill.operations.invoices.undoing import undo
-from usagebill.operations.payment_status import cancel_charges, end_pages, set_payment_status
+from usagebill.operations.payment_status import due_changed, set_payment_status
 from usagebill.operations.tax_connections import ask_about
 from usagebill.queries.invoices import visible_invoice
 from usagebill.views.invoices import invoice_webhook_view
@@ -138,8 +138,7 @@ def void(work: Work, invoice_id: str, request: InvoiceVoid) -> Invoice:
     if refusal is not None:
         raise refusal
     work.tx.replace(voided)
-    end_pages(work, "invoice_id", voided.id)
-    cancel_charges(work, voided.id)
+    due_changed(work, voided)
     work.cancel(MarkOverdue(customer_id=voided.customer_id, invoice_id=voided.id))
     voided = undo(work, voided, given=Parts(credit=credit, refund=refund) if generate else None)
     if voided.tax_connection_id is not None:

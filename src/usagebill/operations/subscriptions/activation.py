@@ -27,7 +27,7 @@ from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.subscription import bill
 from usagebill.operations.invoices.undoing import release
-from usagebill.operations.payment_status import cancel_charges, end_pages
+from usagebill.operations.payment_status import due_changed
 from usagebill.operations.subscriptions.change import end_for
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start
@@ -77,7 +77,6 @@ def _give_up(work: Work, subscription: Subscription, event: Event) -> None:
     invoice = _awaited(work, subscription)
     if invoice is None:
         raise LookupError(f"subscription {subscription.id} waits for no invoice")
-    cancel_charges(work, invoice.id)
     _cancel(work, subscription, invoice, event)
 
 
@@ -149,6 +148,6 @@ def _cancel(work: Work, subscription: Subscription, invoice: Invoice, event: Eve
     work.cancel(ExpireActivation(customer_id=canceled.customer_id, subscription_id=canceled.id))
     closed = replace(invoice, status=invoice_transition(invoice.status, InvoiceEvent.CLOSE), updated_at=work.now)
     work.tx.replace(closed)
-    end_pages(work, "invoice_id", closed.id)
+    due_changed(work, closed)
     release(work, closed)
     work.emit("subscription.canceled", partial(subscription_webhook_view, work, canceled), canceled.id)

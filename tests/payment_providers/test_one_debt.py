@@ -1,0 +1,209 @@
+"""One debt, many doors: what is offered and what is being charged never comes to more than is due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.payment_providers.test_lives import Life
+from tests.payment_servers.server import Fault
+from tests.payment_servers.stripe import StripeServer
+from tests.scenarios import Scenario
+
+pytestmark = pytest.mark.now("2024-03-05T12:00:00Z")
+
+
+class Doors(Life):
+    """A customer at Stripe, with everything that the provider could take of it by now."""
+
+    stripe: StripeServer
+
+    def pages(self) -> dict[str, Any]:
+        """All payment pages at the provider, oldest first."""
+        return {id: page for id, page in self.stripe.sessions.items() if page["mode"] == "payment"}
+
+    def open_cents(self) -> int:
+        """What open pages and charges under way would take if all of them went through."""
+        pages = [page for page in self.pages().values() if page["status"] == "open"]
+        charges = [item for item in self.stripe.intents.values() if item["status"] == "processing"]
+        on_pages = sum(int(line["price_data"]["unit_amount"]) for page in pages for line in page["line_items"])
+        return on_pages + sum(int(item["amount"]) for item in charges)
+
+    def due_cents(self) -> int:
+        return sum(invoice["total_due_amount_cents"] for invoice in self.box.invoices())
+
+    def check(self) -> None:
+        assert self.open_cents() <= self.due_cents()
+
+    def debit(self) -> Any:
+        """An invoice whose charge the provider is processing."""
+        self.notice(self.stripe.card_added("cus_1", "pm_1"))
+        self.stripe.outcomes.append("processing")
+        invoice = self.invoice()
+        assert self.open_cents() == 1050
+        return invoice
+
+    def pay(self, invoice: Any, cents: int) -> None:
+        payment = {"invoice_id": invoice["svc_id"], "amount_cents": cents, "reference": "bank"}
+        self._ask("POST", "/payments", payment=payment)
+        self.box.run_due()
+
+    def offset(self, invoice: Any, cents: int) -> None:
+        items = [{"fee_id": invoice["fees"][0]["svc_id"], "amount_cents": cents}]
+        note = {"invoice_id": invoice["svc_id"], "reason": "other", "offset_amount_cents": cents, "items": items}
+        self._ask("POST", "/credit_notes", credit_note=note)
+        self.box.run_due()
+
+    def void(self, invoice: Any) -> None:
+        self._ask("POST", f"/invoices/{invoice['svc_id']}/void")
+        self.box.run_due()
+
+    def request_page(self, *invoices: Any) -> str:
+        """The page that the e-mail of a payment request over these invoices leads to."""
+        ids = [invoice["svc_id"] for invoice in invoices]
+        self._ask("POST", "/payment_requests", payment_request={"external_customer_id": "acme", "svc_invoice_ids": ids})
+        self.box.run_due()
+        return list(self.pages())[-1]
+
+
+@pytest.fixture
+def doors(box: Scenario) -> Iterator[Doors]:
+    stripe = StripeServer(now=lambda: box.now)
+    with stripe:
+        box.entity(name="Lumen", email="billing@lumen.example")
+        doors = Doors(box, stripe, "EUR")
+        doors.stripe = stripe
+        yield doors
+
+
+Change = Callable[[Doors, Any], None]
+PARTS: dict[str, Change] = {
+    "by hand": lambda doors, invoice: doors.pay(invoice, 300),
+    "by offset": lambda doors, invoice: doors.offset(invoice, 300),
+}
+ENDS: dict[str, Change] = {
+    "by hand": lambda doors, invoice: doors.pay(invoice, 1050),
+    "by offset": lambda doors, invoice: doors.offset(invoice, 1050),
+    "by status": lambda doors, invoice: doors.settle_by_hand(invoice),
+    "by void": lambda doors, invoice: doors.void(invoice),
+}
+
+
+def test_no_page_is_handed_out_while_a_charge_is_under_way(doors: Doors) -> None:
+    invoice = doors.debit()
+    status, answer = doors.box.request("POST", f"/api/v1/invoices/{invoice['svc_id']}/payment_url")
+    assert (status, answer["code"]) == (405, "payment_processor_is_currently_handling_payment")
+    assert doors.pages() == {}
+    (intent,) = doors.stripe.intents
+    doors.notice(doors.stripe.payment_event(intent, "payment_failed"))
+    doors.page(invoice)
+    doors.check()
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_page_follows_what_is_due(doors: Doors, part: str) -> None:
+    invoice = doors.invoice()
+    old = doors.page(invoice)
+    assert doors.page(invoice) == old
+    PARTS[part](doors, invoice)
+    assert doors.open_cents() == 0
+    assert doors.page(invoice) != old
+    assert doors.open_cents() == doors.due_cents() == 750
+    doors.notice(doors.stripe.page_paid(list(doors.pages())[-1]))
+    assert doors.stripe.charged() == {"eur": 750}
+    assert (doors.due_cents(), doors.reread(invoice)["payment_status"]) == (0, "succeeded")
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_page_ends_with_its_debt(doors: Doors, end: str) -> None:
+    invoice = doors.invoice()
+    doors.page(invoice)
+    ENDS[end](doors, invoice)
+    assert doors.open_cents() == 0
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_charge_under_way_is_canceled_once_its_debt_is_gone(doors: Doors, end: str) -> None:
+    invoice = doors.debit()
+    ENDS[end](doors, invoice)
+    assert doors.open_cents() == 0
+    assert doors.stripe.charged() == {}
+    assert doors.reread(invoice)["payment_status"] == ("failed" if end == "by void" else "succeeded")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_charge_under_way_never_takes_more_than_is_left(doors: Doors, part: str) -> None:
+    invoice = doors.debit()
+    PARTS[part](doors, invoice)
+    doors.check()
+    doors._ask("POST", f"/invoices/{invoice['svc_id']}/retry_payment")
+    doors.box.run_due()
+    assert doors.stripe.charged() == {"eur": 750}
+    assert doors.reread(invoice)["payment_status"] == "succeeded"
+
+
+def overdue(doors: Doors, *invoices: Any) -> None:
+    doors.box.travel_to("2024-03-07T12:00:00Z")
+    assert all(doors.reread(invoice)["payment_overdue"] for invoice in invoices)
+
+
+@pytest.mark.parametrize(("part", "left"), [("by hand", 1800), ("by offset", 1800)])
+def test_the_link_of_a_request_follows_what_is_due(doors: Doors, part: str, left: int) -> None:
+    first, second = doors.invoice(), doors.invoice()
+    overdue(doors, first, second)
+    doors.request_page(first, second)
+    assert doors.open_cents() == 2100
+    PARTS[part](doors, first)
+    assert (doors.open_cents(), doors.due_cents()) == (0, left)
+
+
+def test_an_invoice_said_to_be_paid_is_not_charged_with_a_request(doors: Doors) -> None:
+    first, second = doors.invoice(), doors.invoice()
+    overdue(doors, first, second)
+    session = doors.request_page(first, second)
+    doors.settle_by_hand(first)
+    assert doors.stripe.sessions[session]["status"] == "expired"
+    # What is left is charged as soon as there is a card.
+    doors.notice(doors.stripe.card_added("cus_1", "pm_1"))
+    assert doors.stripe.charged() == {"eur": 1050}
+
+
+def test_the_page_of_an_invoice_ends_that_of_its_request(doors: Doors) -> None:
+    """And the other way round: the same money is asked for on one page at a time."""
+    invoice = doors.invoice()
+    overdue(doors, invoice)
+    of_request = doors.request_page(invoice)
+    doors.page(invoice)
+    doors.box.run_due()
+    assert doors.stripe.sessions[of_request]["status"] == "expired"
+    doors.check()
+    doors.request_page(invoice)
+    doors.check()
+
+
+def test_a_charge_waits_until_pages_have_ended(doors: Doors) -> None:
+    """A customer leaves a card while a page is open, so that the invoice is charged."""
+    invoice = doors.invoice()
+    doors.page(invoice)
+    session = next(iter(doors.pages()))
+    doors.notice(doors.stripe.card_added("cus_1", "pm_1"))
+    assert doors.stripe.sessions[session]["status"] == "expired"
+    assert doors.stripe.charged() == {}
+    doors.box.travel_to("2024-03-05T12:01:00Z")
+    doors.assert_paid(invoice)
+    assert doors.stripe.charged() == {"eur": 1050}
+
+
+def test_a_charge_whose_answer_was_lost_is_canceled_once_the_provider_knows_it(doors: Doors) -> None:
+    doors.notice(doors.stripe.card_added("cus_1", "pm_1"))
+    doors.stripe.outcomes.append("processing")
+    doors.stripe.befall(Fault.LOST, Fault.LOST, only="POST /v1/payment_intents")
+    invoice = doors.invoice()
+    doors.pay(invoice, 1050)
+    doors.box.travel_to("2024-03-05T12:10:00Z")
+    assert [item["status"] for item in doors.stripe.intents.values()] == ["canceled"]
+    doors.assert_paid(invoice)
+    (charged, _) = sorted(doors.payments(), key=lambda payment: payment["payment_status"])
+    assert charged["payment_status"] == "failed"
