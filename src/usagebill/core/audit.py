@@ -354,22 +354,28 @@ def _repeated_fees(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
 
 
 def _fee_periods(invoice: Invoice, fees: Sequence[Fee], periods: Sequence[BillingPeriod]) -> Iterator[Finding]:
-    """A usage fee in arrears bills the usage window of its subscription's billing period."""
+    """A usage fee in arrears bills the usage window of its subscription's billing period, or a part of it that is
+    counted by itself.
+    """
     windows = {
-        period.subscription_id: (period.charges_from_datetime, period.charges_to_datetime)
-        for period in periods
-        if period.invoicing_reason in WHOLE_REASONS
+        period.subscription_id: _fee_windows(period) for period in periods if period.invoicing_reason in WHOLE_REASONS
     }
     for fee in fees:
-        window = windows.get(fee.subscription_id or "")
-        if fee.fee_type != FeeType.CHARGE or fee.pay_in_advance or window is None:
+        allowed = windows.get(fee.subscription_id or "")
+        if fee.fee_type != FeeType.CHARGE or fee.pay_in_advance or allowed is None:
             continue
         stored = (fee.charges_from_datetime, fee.charges_to_datetime)
-        if stored != window:
+        if stored not in allowed:
             detail = f"fee {fee.id} ({fee.item.code}) window"
             yield _finding(
-                "fee_period", f"invoice {invoice.number}", invoice.id, detail, _shown(*window), _shown(*stored)
+                "fee_period", f"invoice {invoice.number}", invoice.id, detail, _shown(*allowed[0]), _shown(*stored)
             )
+
+
+def _fee_windows(period: BillingPeriod) -> list[tuple[datetime | None, datetime | None]]:
+    start, end, last_day = period.charges_from_datetime, period.charges_to_datetime, period.last_day_from
+    parts = [] if last_day is None else [(start, last_day - MICROSECOND), (last_day, end)]
+    return [(start, end), *parts]
 
 
 def _shown(start: datetime | None, end: datetime | None) -> str:

@@ -85,6 +85,7 @@ def line_key(fee: Fee) -> tuple[object, ...]:
         group_text(fee.grouped_by),
         fee.true_up_parent_fee_id is not None,
         fee.event_transaction_id,
+        fee.charges_from_datetime,
     )
 
 

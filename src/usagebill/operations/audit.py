@@ -366,8 +366,10 @@ def _progressive_periods(
             period.invoice_id
             for period in periods
             if period.invoicing_reason in WHOLE_REASONS
-            and period.charges_from_datetime is not None
-            and start <= period.charges_from_datetime < end
+            and any(
+                counted is not None and start <= counted < end
+                for counted in (period.charges_from_datetime, period.last_day_from)
+            )
             and period.invoice_id in invoices
             and invoices[period.invoice_id].status in STANDING
         ]

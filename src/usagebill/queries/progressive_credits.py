@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CREDITED, CreditNote
@@ -20,28 +21,31 @@ from usagebill.work import Reader
 def billed_ahead(
     reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod], fees: Sequence[Fee]
 ) -> tuple[ProgressiveBilled, ...]:
-    """For each of the `periods` of `invoice`, the cents of its `fees` that progressive billing invoices have billed,
-    and the last of these invoices.
+    """For each usage window of the `periods` of `invoice`, the cents of its `fees` that progressive billing invoices
+    have billed, and the last of these invoices.
     """
     credits = []
     for period in periods:
         if period.charges_from_datetime is None or not IN_ARREARS[period.invoicing_reason].usage:
             continue
-        usage_cents = sum(
-            fee.amount_cents
-            for fee in fees
-            if fee.subscription_id == period.subscription_id and fee.fee_type == FeeType.CHARGE
-        )
-        billed = _billed_of_period(reader, invoice, period, usage_cents)
-        if billed is not None:
-            credits.append(billed)
+        usage_cents, last_day = {period.charges_from_datetime: 0}, period.last_day_from
+        for fee in fees:
+            if fee.subscription_id == period.subscription_id and fee.fee_type == FeeType.CHARGE:
+                start = period.charges_from_datetime
+                if last_day is not None and fee.charges_from_datetime == last_day:
+                    start = last_day
+                usage_cents[start] = usage_cents.get(start, 0) + fee.amount_cents
+        for start, cents in usage_cents.items():
+            billed = _billed_of_window(reader, invoice, period.subscription_id, start, cents)
+            if billed is not None:
+                credits.append(billed)
     return tuple(credits)
 
 
-def _billed_of_period(
-    reader: Reader, invoice: Invoice, period: BillingPeriod, usage_cents: int
+def _billed_of_window(
+    reader: Reader, invoice: Invoice, subscription_id: str, start: datetime, usage_cents: int
 ) -> ProgressiveBilled | None:
-    others = [other for other in _progressive_invoices(reader, period) if other.id != invoice.id]
+    others = [other for other in _progressive_invoices(reader, subscription_id, start) if other.id != invoice.id]
     standing = _in_force(reader, others)
     if not standing:
         return None
@@ -55,7 +59,7 @@ def _billed_of_period(
     return ProgressiveBilled(
         invoice_id=last.id,
         number=last.number,
-        subscription_id=period.subscription_id,
+        subscription_id=subscription_id,
         left_cents=billed_cents,
         fees=progressive_fees(reader, last.id),
         before=tuple(before),
@@ -75,18 +79,16 @@ def billed_together(reader: Reader, progressive: Invoice) -> list[Invoice]:
     invoices = {progressive.id: progressive}
     for period in periods:
         if period.charges_from_datetime is not None:
-            invoices |= {invoice.id: invoice for invoice in _progressive_invoices(reader, period)}
+            found = _progressive_invoices(reader, period.subscription_id, period.charges_from_datetime)
+            invoices |= {invoice.id: invoice for invoice in found}
     return [invoice for _, invoice in _in_force(reader, invoices.values())]
 
 
-def _progressive_invoices(reader: Reader, period: BillingPeriod) -> list[Invoice]:
-    """The progressive billing invoices, whatever their status, of the usage window in which the period's usage
-    begins.
-    """
-    start = period.charges_from_datetime
+def _progressive_invoices(reader: Reader, subscription_id: str, start: datetime) -> list[Invoice]:
+    """The progressive billing invoices, whatever their status, of the usage window in which usage from `start` lies."""
     periods = reader.tx.find(
         BillingPeriod,
-        eq("subscription_id", period.subscription_id),
+        eq("subscription_id", subscription_id),
         eq("invoicing_reason", InvoicingReason.PROGRESSIVE_BILLING),
         at_most("charges_from_datetime", start),
         more("charges_to_datetime", start),

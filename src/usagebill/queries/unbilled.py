@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from usagebill.core.aggregation import counts_history
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.counted_usage import CountedUsage
 from usagebill.core.events import Event
@@ -87,13 +88,16 @@ def _service(reader: Reader, subscription: Subscription, code: str, metric: Bill
     started_at = subscription.started_at or subscription.created_at
     charges = [] if metric is None else _charges(reader, subscription.plan_id, metric)
     is_charged = any(not charge.pay_in_advance for charge in charges)
+    advance = _in_advance(reader, subscription, code)
+    is_level = metric is not None and counts_history(metric.aggregation_type, recurring=metric.recurring)
+    free_from = _free_from(reader, subscription) if is_level and not advance else None
     return Service(
         start=begins_at(subscription) or started_at,
-        end=_end(reader, subscription),
+        end=_end(reader, subscription) if free_from is None else free_from - MICROSECOND,
         is_charged=is_charged,
         by_event_prices=any(_takes_event_prices(charge) and not charge.pay_in_advance for charge in charges),
         closed_before=_billing_from(reader, subscription) if is_charged else None,
-        advance=_in_advance(reader, subscription, code),
+        advance=advance,
         closings=without_overlaps(
             closing._replace(
                 is_counted=counted.in_arrears(code) is not None,
@@ -126,6 +130,24 @@ def _end(reader: Reader, subscription: Subscription) -> datetime | None:
             if other.previous_subscription_id == subscription.id and other.billed_from is not None:
                 return other.billed_from - MICROSECOND
     return subscription.terminated_at
+
+
+def _free_from(reader: Reader, subscription: Subscription) -> datetime | None:
+    """The midnight from which the day of the subscription's end is free but for what was used (`last_day_from`): no level
+    is billed for it.
+    """
+    if subscription.terminated_at is None:
+        return None
+    last = reader.cached(
+        ("period of the end", subscription.id),
+        lambda: reader.tx.first(
+            BillingPeriod,
+            eq("subscription_id", subscription.id),
+            eq("invoicing_reason", InvoicingReason.TERMINATING),
+            order=[asc("created_at"), asc("id")],
+        ),
+    )
+    return None if last is None else last.last_day_from
 
 
 def _charges(reader: Reader, plan_id: str, metric: BillableMetric) -> list[Charge]:

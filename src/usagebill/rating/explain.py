@@ -20,7 +20,7 @@ from usagebill.core.invoices.explained import ExplainedFee, ExplainedInvoice, Ex
 from usagebill.core.invoices.explanation import Discount, arithmetic, discounts, fee_taxes, invoice_steps
 from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
 from usagebill.core.numbers import ZERO, parse_decimal, subtract
-from usagebill.core.periods import Window
+from usagebill.core.periods import Window, usage_windows
 from usagebill.core.plans import Charge, FixedCharge
 from usagebill.core.prepaid import fee_fundings
 from usagebill.core.pricing import parse_properties, price
@@ -171,7 +171,8 @@ def _recomputed(
     if period is None or start is None or end is None or period.charges_duration is None:
         return (), ()
     context = billing_context(reader, invoice, period)
-    span = Window(start=start, end=end, duration=period.charges_duration)
+    durations = {counted.start: counted.duration for counted in usage_windows(context.cycle, context.boundaries)}
+    span = Window(start=start, end=end, duration=durations.get(start, period.charges_duration))
     window = usage_window(span, context.cycle.tz, context.subscription, ends=context.ended)
     known_at = counted_by(reader, period, invoice).known_at
     scope = ChargeScope(subscription=context.subscription, currency=fee.currency, window=window, known_at=known_at)

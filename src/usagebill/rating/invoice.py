@@ -46,7 +46,7 @@ from usagebill.rating.fees.fixed_charges import added_units_fee, fixed_charge_fe
 from usagebill.rating.fees.in_advance import EventBilling, advance_fee
 from usagebill.rating.fees.renewals import renewal_fees, standalone_renewals
 from usagebill.rating.fees.subscription import subscription_fee
-from usagebill.rating.fees.usage import period_usage, with_counted_usage
+from usagebill.rating.fees.usage import last_day_usage, period_usage, with_counted_usage
 from usagebill.rating.settlement import settle, settle_taxes
 from usagebill.storage.conditions import asc, eq
 from usagebill.work import Reader
@@ -192,7 +192,7 @@ def _period_fees(reader: Reader, context: BillingContext) -> list[Fee]:
     fees += fixed_charge_fees(reader, context)
     fees = with_adjustments(reader, context, fees)
     commitment = commitment_fee(reader, context, fees)
-    return fees if commitment is None else [*fees, commitment]
+    return [*fees, *([] if commitment is None else [commitment]), *last_day_usage(reader, context)]
 
 
 def added_units_bill(

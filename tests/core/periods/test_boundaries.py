@@ -29,6 +29,7 @@ from usagebill.core.periods import (
     downgrade_plan_date,
     ended_on_boundary_day,
     reenters_billed_period,
+    usage_windows,
 )
 from usagebill.core.periods.schedule import next_billing_run
 
@@ -359,7 +360,7 @@ def test_an_end_bills_what_no_monthly_run_has_billed_yet(
     assert [shown(record.charges), shown(record.fixed_charges)] == [usage, fixed]
 
 
-def test_an_end_on_a_boundary_day_bills_the_closed_period_and_nothing_of_the_day() -> None:
+def test_an_end_on_a_boundary_day_bills_the_closed_period_and_of_the_day_its_usage_alone() -> None:
     paris = ZoneInfo("Europe/Paris")
     cycle = replace(
         subscription("monthly anniversary arrears", "2023-09-05T00:00:00", paris),
@@ -369,7 +370,10 @@ def test_an_end_on_a_boundary_day_bills_the_closed_period_and_nothing_of_the_day
     record = billing_boundaries(cycle, instant("2023-10-05T00:15:00"))
     assert shown(record.subscription) == "2023-09-04T22:00:00 2023-10-04T21:59:59"
     assert billed_days(record, paris) == "30/30"
-    assert shown(record.charges) == "2023-09-05 2023-10-04T21:59:59"
+    assert shown(record.charges) == "2023-09-05 2023-10-05T00:15:00"
+    closed, day = usage_windows(cycle, record)
+    assert (shown(closed), closed.duration) == ("2023-09-05 2023-10-04T21:59:59", 30)
+    assert (shown(day), day.duration) == ("2023-10-04T22:00:00 2023-10-05T00:15:00", 31)
 
 
 def test_an_end_on_a_boundary_day_already_billed_by_a_run_bills_the_day() -> None:
@@ -401,7 +405,7 @@ def test_an_end_on_a_monthly_boundary_of_a_yearly_plan_bills_the_year_so_far_and
     record = billing_boundaries(cycle, end)
     assert shown(record.subscription) == "2024-01-17 2024-05-16"
     assert billed_days(record) == "121/366"
-    assert shown(record.charges) == "2024-04-17 2024-05-16"
+    assert shown(record.charges) == "2024-04-17 2024-05-17T06:00:00"
     assert shown(record.fixed_charges) == "2024-01-17T10:00:00 2024-05-16"
 
 

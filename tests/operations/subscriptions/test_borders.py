@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
 from tests.money import share
-from tests.scenarios import Scenario, charge_on, fixed_charge_on
+from tests.scenarios import Scenario, charge_on, fixed_charge_on, price_ranges
+
+from usagebill.core.errors import Invalid
 
 DAILY = "31"  # a price for each day of October
+LADDER = price_ranges((0, 10, "2", "3"), (11, None, "1", "0"))
 
 
 def billed(box: Scenario, code: str, kind: str = "charge") -> list[int]:
@@ -226,3 +230,118 @@ def test_a_plan_in_advance_that_ends_brings_in_its_commitment_for_the_days_used(
         (note,) = box.get("/credit_notes")["credit_notes"]
         # The fee counts only for the days that were not given back.
         assert fees - note["total_amount_cents"] == paid
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "charge", "september", "october"),
+    [
+        # Used in September: 4 and 8 units, on 1 October 2 units.
+        ({}, charge_on("", amount="1"), 1200, 200),
+        ({"aggregation_type": "count_agg"}, charge_on("", amount="1"), 200, 100),
+        ({"aggregation_type": "max_agg"}, charge_on("", amount="1"), 800, 200),
+        ({"aggregation_type": "latest_agg"}, charge_on("", amount="1"), 800, 200),
+        ({"aggregation_type": "unique_count_agg"}, charge_on("", amount="1"), 200, 100),
+        # The first range, and what is free, are those of each period.
+        ({}, charge_on("", "graduated", graduated_ranges=LADDER), 10 * 200 + 2 * 100 + 300, 2 * 200 + 300),
+        ({}, charge_on("", "volume", volume_ranges=LADDER), 12 * 100, 2 * 200 + 300),
+        ({}, charge_on("", "package", amount="5", package_size=10, free_units=1), 1000, 500),
+        ({}, charge_on("", "percentage", rate="10", fixed_amount="1"), 120 + 200, 20 + 100),
+    ],
+)
+@pytest.mark.parametrize("ended_at", ["00:03:00", "00:10:01"])
+def test_what_was_used_on_a_billing_day_is_billed_whether_the_run_or_the_end_came_first(
+    aggregation: dict[str, Any], charge: dict[str, Any], september: int, october: int, ended_at: str
+) -> None:
+    with Scenario("2024-09-01T00:00:00Z") as box:
+        metric = box.metric("gb", **aggregation)
+        box.customer()
+        box.plan({**charge, "billable_metric_id": metric})
+        box.subscribe()
+        for at, units in (("09-10T00:00:00", 4), ("09-30T23:59:59", 8), ("10-01T00:01:00", 2)):
+            box.travel_to(f"2024-{at}Z")
+            box.event("gb", value=units)
+        box.travel_to(f"2024-10-01T{ended_at}Z")
+        box.unsubscribe()
+        box.travel_to("2024-11-02T00:00:00Z")
+        # The end before the run makes one invoice of the two.
+        fees = [fee["amount_cents"] for invoice in box.invoices() for fee in invoice["fees"] if fee["amount_cents"]]
+        assert fees == [september, october]
+        assert len([invoice for invoice in box.invoices() if invoice["fees"]]) == (1 if ended_at < "00:10" else 2)
+        assert not box.get("/events?unbilled=true")["events"]
+        assert not list(box.billing.audit().findings)
+
+
+def test_a_billing_day_that_is_ended_before_the_run_costs_nothing_by_the_day() -> None:
+    with Scenario("2024-09-01T00:00:00Z") as box:
+        gb = box.metric("gb")
+        seats = box.metric("seats", "unique_count_agg", recurring=True)
+        box.customer()
+        box.plan(
+            charge_on(gb, "graduated", min_amount_cents=3000, graduated_ranges=LADDER),
+            charge_on(seats, amount="30", prorated=True),
+            charge_on(seats, code="whole", amount="5"),
+            fixed_charges=[fixed_charge_on(box.add_on("desk"), units=1, amount="7")],
+            minimum_commitment={"amount_cents": 12_000},
+            amount_cents=3000,
+        )
+        box.subscribe(ending_at="2024-10-01T00:00:00Z")
+        box.event("seats", value="a", operation_type="add")
+        box.travel_to("2024-10-01T00:02:00Z")
+        box.event("seats", value="b", operation_type="add")
+        box.travel_to("2024-10-02T00:00:00Z")
+        # September: the plan, the minimum of the usage, a seat by days and whole, a desk, and what is missing to 120.00.
+        (invoice,) = box.invoices()
+        assert sorted(fee["amount_cents"] for fee in invoice["fees"] if fee["amount_cents"]) == [
+            300, 500, 700, 1800, 2700, 3000, 3000
+        ]
+        # A seat that came on a day without a price for seats is on the list.
+        (listed,) = box.get("/events?unbilled=true")["events"]
+        assert (listed["transaction_id"], listed["unbilled"]["code"]) == ("t2", "subscription_not_active")
+
+
+@pytest.mark.parametrize("ended_at", ["00:03:00", "00:10:01"])
+def test_what_a_threshold_billed_of_a_last_day_is_deducted_once(ended_at: str) -> None:
+    with Scenario("2024-09-01T00:00:00Z") as box:
+        box.customer()
+        thresholds = [{"amount_cents": 1000}, {"amount_cents": 2000}]
+        box.plan(charge_on(box.metric("gb"), amount="1"), usage_thresholds=thresholds)
+        box.subscribe()
+        for at, units in (("09-10T00:00:00", 12), ("09-20T00:00:00", 3), ("10-01T00:01:00", 25)):
+            box.travel_to(f"2024-{at}Z")
+            box.event("gb", value=units)
+        box.travel_to(f"2024-10-01T{ended_at}Z")
+        box.unsubscribe()
+        box.travel_to("2024-11-02T00:00:00Z")
+        invoices = box.invoices()
+        assert [one["fees_amount_cents"] for one in invoices if one["invoice_type"] == "progressive_billing"] == [
+            1200,
+            2500,
+        ]
+        assert sum(one["total_amount_cents"] for one in invoices) == 4000
+        assert not list(box.billing.audit().findings)
+
+
+def test_a_draft_shows_and_explains_what_was_used_on_a_last_day_apart_from_the_closed_period() -> None:
+    with Scenario("2024-09-01T00:00:00Z") as box:
+        box.customer(billing_configuration={"invoice_grace_period": 3})
+        box.plan(charge_on(box.metric("hours", "weighted_sum_agg", weighted_interval="seconds"), amount="3100"))
+        box.subscribe()
+        box.event("hours", value=1)
+        box.travel_to("2024-10-01T00:00:00Z")
+        box.event("hours", value=1)
+        box.travel_to("2024-10-01T00:07:12Z")
+        box.unsubscribe()
+        (draft,) = box.invoices()
+        _, closed, last_day = draft["fees"]
+        # A whole September at 1; seven minutes and twelve seconds are 1/200 day of 31.
+        assert [closed["amount_cents"], last_day["amount_cents"]] == [310_000, 50]
+        adjust = partial(box.billing.invoices.adjust_fee, draft["svc_id"], units=2, unit_precise_amount="3000")
+        with pytest.raises(Invalid):
+            adjust(fee_id=last_day["svc_id"])
+        adjust(fee_id=closed["svc_id"])
+        box.travel_to("2024-10-05T00:00:00Z")
+        (issued,) = box.invoices()
+        assert [fee["amount_cents"] for fee in issued["fees"]] == [0, 600_000, 50]
+        explained = box.get(f"/invoices/{issued['svc_id']}/explain")["invoice_explanation"]["fees"]
+        assert explained[-1]["usage"]["counting"][-1] == "sum 432.0 / (31 x 86400 seconds), the period, rounded up"
+        assert not list(box.billing.audit().findings)

@@ -11,6 +11,7 @@ from enum import StrEnum
 from usagebill.core.counted_usage import CountedUsage
 from usagebill.core.error_details import ErrorDetail
 from usagebill.core.fees import AppliedTax
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.statuses import PaymentStatus, TaxStatus
@@ -232,3 +233,13 @@ class BillingPeriod:
     plan: BilledPlan | None = None
     # What its usage was counted by; None if it has none, and for periods that were billed before this was kept.
     counted: CountedUsage | None = None
+
+    @property
+    def last_day_from(self) -> datetime | None:
+        """The midnight of a billing day on which the subscription ended before the run: of that day usage alone is
+        billed. None for any other end.
+        """
+        start, end, closes = self.charges_from_datetime, self.charges_to_datetime, self.subscription_to_datetime
+        if self.invoicing_reason != InvoicingReason.TERMINATING or start is None or end is None or closes is None:
+            return None
+        return closes + MICROSECOND if start <= closes < end else None

@@ -25,6 +25,7 @@ from usagebill.core.periods.boundaries import (
     max_zone_shift as max_zone_shift,
     opens_interval as opens_interval,
     reenters_billed_period as reenters_billed_period,
+    usage_windows as usage_windows,
     without_days_billed as without_days_billed,
 )
 from usagebill.core.periods.calendar import (

@@ -8,6 +8,7 @@ follows from the moment of billing:
                                     in advance: period open
     now (current usage)             period open             period open
     an end, or an upgrade           period open, up to it   period open, up to it
+    an end before a day's run       period closed           period closed, and usage up to the end
     a downgrade, at a period's end  as a run                period closed
 
 The start of the subscription cuts each window from below. A yearly or half-yearly plan may bill its usage or its fixed
@@ -139,7 +140,7 @@ def opens_interval(cycle: Cycle, day: date) -> bool:
 def ended_on_boundary_day(cycle: Cycle) -> bool:
     """Whether the subscription ended for good on the first day of a billing period later than its first day.
 
-    Such an end bills the period closed the day before, and nothing of the day just started, unless a run has
+    Such an end bills the period closed the day before, and of the day just started only its usage, unless a run has
     already billed that period.
     """
     if cycle.terminated_at is None or cycle.succession is not None:
@@ -152,7 +153,7 @@ def billing_boundaries(cycle: Cycle, at: datetime, *, period_billed: bool = Fals
     """The record of an invoice with billing timestamp `at`: a start, a run, or an end at or before `at`.
 
     `period_billed` tells an end on the first day of a period that a run has billed the period before it: only then is
-    the day just started billed.
+    the day just started billed like any other. If not, nothing is billed of it but its usage (`usage_windows`).
     """
     ended = cycle.terminated_at
     # Timestamps of records are whole seconds: an end within that second is the one being billed.
@@ -164,8 +165,29 @@ def billing_boundaries(cycle: Cycle, at: datetime, *, period_billed: bool = Fals
         subscription = replace(record.subscription, end=min(record.subscription.end, ended))
         return replace(record, subscription=subscription)
     if ended_on_boundary_day(cycle) and not period_billed:
-        return _open(cycle, day - _DAY, day_end(day - _DAY, cycle.tz), at)
+        closed = _open(cycle, day - _DAY, day_end(day - _DAY, cycle.tz), at)
+        # No other record would count the usage of the day just started.
+        return closed if closed.charges is None else replace(closed, charges=replace(closed.charges, end=ended))
     return _open(cycle, day, ended, at)
+
+
+def usage_windows(cycle: Cycle, record: Boundaries) -> tuple[Window, ...]:
+    """The windows of `record` whose usage is counted and priced each by itself, in order: its usage window, and if the
+    subscription ended before the run of a billing day, that day apart from the period that closed before it.
+    """
+    charges, closes = record.charges, record.subscription.end
+    if charges is None:
+        return ()
+    if not (ended_on_boundary_day(cycle) and charges.start <= closes < charges.end):
+        return (charges,)
+    day = local_date(charges.end, cycle.tz)
+    opened = cycle.period(day, cycle.charges_interval)
+    if opened.start != day:
+        return (charges,)
+    return (
+        replace(charges, end=closes),
+        Window(start=closes + MICROSECOND, end=charges.end, duration=opened.days),
+    )
 
 
 def current_boundaries(cycle: Cycle, at: datetime) -> Boundaries:

@@ -91,7 +91,7 @@ def line_of(reader: Reader, invoice: Invoice, request: AdjustedFeeInput) -> Adju
         return line_in_period(reader, invoice, period, request)
     fee = _fee(reader, invoice, request.fee_id)
     line = _adjustment(reader, invoice, fee.subscription_id or "", fee.fee_type, request)
-    if fee.fee_type == FeeType.COMMITMENT or fee.true_up_parent_fee_id is not None:
+    if fee.fee_type == FeeType.COMMITMENT or fee.true_up_parent_fee_id is not None or _is_of_last_day(reader, fee):
         raise Invalid(adjusted_fee="value_is_invalid")
     return replace(
         line,
@@ -100,6 +100,16 @@ def line_of(reader: Reader, invoice: Invoice, request: AdjustedFeeInput) -> Adju
         fixed_charge_id=fee.fixed_charge_id,
         group=group_text(fee.grouped_by),
     )
+
+
+def _is_of_last_day(reader: Reader, fee: Fee) -> bool:
+    """Whether the line bills what was used on a last day (`BillingPeriod.last_day_from`). The line of the closed period
+    is of the same charge, filter and group, and an adjustment names no more than these.
+    """
+    period = reader.tx.first(
+        BillingPeriod, eq("invoice_id", fee.invoice_id), eq("subscription_id", fee.subscription_id)
+    )
+    return period is not None and period.last_day_from is not None and fee.charges_from_datetime == period.last_day_from
 
 
 def line_in_period(reader: Reader, invoice: Invoice, period: BillingPeriod, request: AdjustedFeeInput) -> AdjustedFee:

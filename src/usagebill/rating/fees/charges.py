@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from usagebill.core.aggregation import Window
+from usagebill.core.aggregation import Window, counts_history
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_lines import billed_by_next_plan, charge_line, true_up_fee, with_true_up
 from usagebill.core.charge_parts import ChargeResult
@@ -28,7 +28,8 @@ class UsageToBill:
 
     `next_plan` is the plan that an upgrade moved to. Without `with_minimum` no charge is brought up to its minimum
     (progressive billing). Events received after `known_at` are left out, and so are those at the very instant of the
-    subscription's end that were received after `billed_at`.
+    subscription's end that were received after `billed_at`. With `used_only` the window is not paid for by days: what
+    was used in it is billed, but no level that it carries over, no minimum, and no flat price of a charge without usage.
     """
 
     invoice: Invoice
@@ -39,6 +40,7 @@ class UsageToBill:
     billed_at: Arrival | None = None
     next_plan: PlanDefinition | None = None
     with_minimum: bool = True
+    used_only: bool = False
 
 
 def rated_usage(reader: Reader, usage: UsageToBill) -> list[Fee]:
@@ -64,6 +66,7 @@ def rated_usage(reader: Reader, usage: UsageToBill) -> list[Fee]:
         if charge.invoiceable
         and not charge.pay_in_advance
         and not billed_by_next_plan(charge, metric, usage.window, usage.next_plan)
+        and not (usage.used_only and counts_history(metric.aggregation_type, recurring=metric.recurring))
     ]
     announce_counts(reader, charges, scope)
     for charge, metric in charges:
@@ -76,6 +79,8 @@ def _rated_charge(
 ) -> list[Fee]:
     results = charge_results(reader, charge, metric, scope)
     lines = [charge_fee(reader, usage, result) for result in results]
+    if usage.used_only:
+        return [line for line in lines if line.units or line.events_count]
     added = true_up_fee(charge, usage.window, lines, id=reader.new_id()) if usage.with_minimum else None
     return with_true_up(lines, added)
 

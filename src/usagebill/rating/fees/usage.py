@@ -7,7 +7,7 @@ from usagebill.core.counted_usage import counted_usage
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import IN_ARREARS
 from usagebill.core.invoices.records import BillingPeriod
-from usagebill.core.periods import is_empty
+from usagebill.core.periods import Window, is_empty, usage_windows
 from usagebill.core.plans import PlanDefinition
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.queries.plans import plan_definition
@@ -26,6 +26,16 @@ def period_usage(reader: Reader, context: BillingContext) -> list[Fee]:
     return usage.rated_usage(reader, whose) if IN_ARREARS[context.period.invoicing_reason].usage else []
 
 
+def last_day_usage(reader: Reader, context: BillingContext) -> list[Fee]:
+    """What was used on a billing day on which the subscription ended before the run (`usage_windows`). The day itself is
+    free.
+    """
+    _, *days = usage_windows(context.cycle, context.boundaries) or (None,)
+    return [
+        fee for day in days for fee in usage.rated_usage(reader, replace(_usage_in(reader, context, day), used_only=True))
+    ]
+
+
 def with_counted_usage(reader: Reader, period: BillingPeriod, definition: PlanDefinition) -> BillingPeriod:
     """The period with what is counted for it now."""
     if period.charges_from_datetime is None:
@@ -34,10 +44,13 @@ def with_counted_usage(reader: Reader, period: BillingPeriod, definition: PlanDe
 
 
 def usage_to_bill(reader: Reader, context: BillingContext) -> usage.UsageToBill | None:
-    """The usage that the billing period bills; None if it bills none."""
-    if context.boundaries.charges is None:
-        return None
-    window = usage_window(context.boundaries.charges, context.cycle.tz, context.subscription, ends=context.ended)
+    """The usage that the billing period bills, without that of a last day (`last_day_usage`); None if it bills none."""
+    windows = usage_windows(context.cycle, context.boundaries)
+    return _usage_in(reader, context, windows[0]) if windows else None
+
+
+def _usage_in(reader: Reader, context: BillingContext, charges: Window) -> usage.UsageToBill:
+    window = usage_window(charges, context.cycle.tz, context.subscription, ends=context.ended)
     return usage.UsageToBill(
         invoice=context.invoice,
         subscription=context.subscription,

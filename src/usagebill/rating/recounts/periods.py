@@ -30,7 +30,7 @@ from usagebill.rating.fees.commitments import commitment_fee
 from usagebill.rating.fees.fixed_charges import fixed_charge_fees
 from usagebill.rating.fees.renewals import renewal_fees
 from usagebill.rating.fees.subscription import subscription_fee
-from usagebill.rating.fees.usage import period_usage
+from usagebill.rating.fees.usage import last_day_usage, period_usage
 from usagebill.rating.recounts.as_of import (
     are_others_changed,
     context_as_of,
@@ -189,8 +189,8 @@ class WholePeriod(Lines):
         counted = self.period.counted
         known_at = at if counted is None or at != self.at else counted.known_at
         context, then = replace(self.context, definition=definition), self.reader.at(at, known_at=known_at)
-        fees = [*period_usage(then, context), *renewal_fees(then, context)]
-        return self.adjusted(definition, fees)
+        fees = self.adjusted(definition, [*period_usage(then, context), *renewal_fees(then, context)])
+        return [*fees, *last_day_usage(then, context)]
 
     def other_instants(self, charge: Charge) -> tuple[list[datetime], bool]:
         # An invoice that waited for its taxes had been counted before.
