@@ -201,8 +201,12 @@ class _Owed:
         return self._local(self.segments[0].start + DAY * segment.plan.trial)
 
     def _plan_fee_in(self, segment: Segment, start: date, following: date) -> Fraction:
-        paid_from = max(start, self._free_until(segment)) if segment.plan.trial else start
+        free_until = self._free_until(segment) if segment.plan.trial else None
+        paid_from = max(start, free_until or start)
         days = self._days(segment, paid_from, following) if paid_from < following else 0
+        if segment.plan.ahead and segment.ending == "end" and segment.last == free_until:
+            # Who ends a plan in advance on the day that its trial ends gets all of the fee back.
+            days = 0
         return Fraction(segment.plan.amount * days, (following - start).days)
 
     def _plan_fee(self, number: int, segment: Segment) -> None:

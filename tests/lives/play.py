@@ -311,8 +311,10 @@ class _Player:
             "refresh": self._of_draft,
             "filter": self._filter,
         }
+        # A bill moves the clock.
+        at = self.box.now
         if acts[step.what](step):
-            act = Act(at=self.box.now, what=step.what, code=step.code, number=step.number, place=self._place)
+            act = Act(at=at, what=step.what, code=step.code, number=step.number, place=self._place)
             self.lived.acts.append(act)
 
     def _try(self, method: str, path: str, body: object = None) -> Any:

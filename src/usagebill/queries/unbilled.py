@@ -133,8 +133,8 @@ def _end(reader: Reader, subscription: Subscription) -> datetime | None:
 
 
 def _free_from(reader: Reader, subscription: Subscription) -> datetime | None:
-    """The midnight from which the day of the subscription's end is free but for what was used (`last_day_from`): no level
-    is billed for it.
+    """The midnight from which the day of the subscription's end is free but for what was used (`last_day_from`); no
+    level is billed for it.
     """
     if subscription.terminated_at is None:
         return None

@@ -209,6 +209,41 @@ def test_a_trial_that_ends_right_before_a_billing_day_leaves_no_day_unbilled() -
         assert not list(box.billing.audit().findings)
 
 
+@pytest.mark.parametrize("advance", [True, False])
+@pytest.mark.parametrize(
+    ("ended_at", "days"),
+    # The trial ends on the 11th at 23:50, and that is noticed on the 12th at 00:35.
+    [("11T23:49:59", 0), ("12T00:20:00", 2), ("12T00:40:00", 2), ("12T23:59:59.999999", 2)],
+)
+def test_an_end_right_after_a_trial_is_billed_like_one_that_comes_after_its_check(
+    ended_at: str, days: int, advance: bool
+) -> None:
+    with Scenario("2024-10-01T23:50:00Z") as box:
+        box.customer()
+        box.plan(amount_cents=3100, pay_in_advance=advance, trial_period=10)
+        box.subscribe()
+        box.travel_to(f"2024-10-{ended_at}Z")
+        box.unsubscribe()
+        fees = sum(invoice["fees_amount_cents"] for invoice in box.invoices())
+        notes = sum(note["total_amount_cents"] for note in box.get("/credit_notes")["credit_notes"])
+        assert fees - notes == days * 100
+        assert box.webhook_types("subscription.trial") == ["subscription.trial_ended"] * bool(days)
+        assert not list(box.billing.audit().findings)
+
+
+def test_a_downgrade_drops_no_day_after_a_trial() -> None:
+    with Scenario("2024-10-11T23:59:00Z") as box:
+        box.customer()
+        box.plan(amount_cents=3100, pay_in_advance=True, trial_period=20)
+        box.plan(code="small", amount_cents=1000, pay_in_advance=True)
+        box.subscribe()
+        box.subscribe("small")
+        # The trial ends on 31 October at 23:59, which is noticed at 00:35; the downgrade comes at 00:10.
+        box.travel_to("2024-11-02T12:00:00Z")
+        assert billed(box, "basic", "subscription") == [100]
+        assert billed(box, "small", "subscription") == [1000]
+
+
 @pytest.mark.parametrize(
     ("fee", "commitment", "paid"),
     [
@@ -289,10 +324,16 @@ def test_a_billing_day_that_is_ended_before_the_run_costs_nothing_by_the_day() -
         box.travel_to("2024-10-01T00:02:00Z")
         box.event("seats", value="b", operation_type="add")
         box.travel_to("2024-10-02T00:00:00Z")
-        # September: the plan, the minimum of the usage, a seat by days and whole, a desk, and what is missing to 120.00.
+        # September: the plan, the usage's minimum, a seat by days and whole, a desk, and what is missing to 120.00.
         (invoice,) = box.invoices()
         assert sorted(fee["amount_cents"] for fee in invoice["fees"] if fee["amount_cents"]) == [
-            300, 500, 700, 1800, 2700, 3000, 3000
+            300,
+            500,
+            700,
+            1800,
+            2700,
+            3000,
+            3000,
         ]
         # A seat that came on a day without a price for seats is on the list.
         (listed,) = box.get("/events?unbilled=true")["events"]

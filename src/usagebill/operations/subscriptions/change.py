@@ -23,6 +23,7 @@ from usagebill.operations.subscriptions.gate import gated
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.schedule import forget
 from usagebill.operations.subscriptions.start import owed_at_start, start
+from usagebill.operations.subscriptions.trial import bill_ended_trial
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of
 from usagebill.queries.billing_periods import billed_through_day
@@ -106,6 +107,7 @@ def cancel_downgrade(work: Work, current: Subscription) -> bool:
 
 def _succeeded(work: Work, contract: Contract, succession: Succession) -> Contract:
     """The contract of a subscription that has ended now, because another one follows."""
+    contract = bill_ended_trial(work, contract)
     current = contract.subscription
     check_before_end(work, current)
     last = ended(current, work.now, succession=succession)

@@ -25,6 +25,7 @@ from usagebill.operations.subscriptions.change import bill_closed_period, cancel
 from usagebill.operations.subscriptions.inputs import SubscriptionTermination
 from usagebill.operations.subscriptions.reading import get_of_status
 from usagebill.operations.subscriptions.schedule import forget, schedule, schedule_alert
+from usagebill.operations.subscriptions.trial import bill_ended_trial
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.wallet_ledger import want_refresh
 from usagebill.queries.contracts import contract_of
@@ -82,6 +83,8 @@ def terminate(
     if run_is_past(contract.cycle(), work.now):
         # A change of time zone today has delayed the run that bills the closed period and leaves this day to the end.
         contract = bill_closed_period(work, contract)
+    contract = bill_ended_trial(work, contract)
+    subscription = contract.subscription
     check_before_end(work, subscription)
     chosen = with_termination_options(subscription, credit_note=credit_note, invoice=invoice, pay_in_advance=advance)
     last = ended(chosen, work.now)

@@ -39,6 +39,16 @@ def end_trial(work: Work, task: EndTrial) -> None:
         bill_trial_end(work, contract, ends_at, at=ends_at, dated=work.now)
 
 
+def bill_ended_trial(work: Work, contract: Contract) -> Contract:
+    """Bill the end of a trial that is over before the subscription ends: the check that would notice it within the hour
+    is dropped with it.
+    """
+    ends_at = end_of_trial(work, contract.subscription, contract.plan.trial_period)
+    if contract.subscription.trial_ended_at is not None or ends_at is None or ends_at > work.now:
+        return contract
+    return bill_trial_end(work, contract, ends_at, at=ends_at, dated=work.now)
+
+
 def bill_trial_end(
     work: Work, contract: Contract, ends_at: datetime, *, at: datetime, dated: datetime | None = None
 ) -> Contract:

@@ -29,7 +29,7 @@ class UsageToBill:
     `next_plan` is the plan that an upgrade moved to. Without `with_minimum` no charge is brought up to its minimum
     (progressive billing). Events received after `known_at` are left out, and so are those at the very instant of the
     subscription's end that were received after `billed_at`. With `used_only` the window is not paid for by days: what
-    was used in it is billed, but no level that it carries over, no minimum, and no flat price of a charge without usage.
+    was used in it is billed, but no level carried over, no minimum, and no flat price of a charge without usage.
     """
 
     invoice: Invoice

@@ -27,12 +27,14 @@ def period_usage(reader: Reader, context: BillingContext) -> list[Fee]:
 
 
 def last_day_usage(reader: Reader, context: BillingContext) -> list[Fee]:
-    """What was used on a billing day on which the subscription ended before the run (`usage_windows`). The day itself is
-    free.
+    """What was used on a billing day on which the subscription ended before the run (`usage_windows`). The day itself
+    is free.
     """
     _, *days = usage_windows(context.cycle, context.boundaries) or (None,)
     return [
-        fee for day in days for fee in usage.rated_usage(reader, replace(_usage_in(reader, context, day), used_only=True))
+        fee
+        for day in days
+        for fee in usage.rated_usage(reader, replace(_usage_in(reader, context, day), used_only=True))
     ]
 
 
