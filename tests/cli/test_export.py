@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -291,6 +292,36 @@ def test_a_text_that_excel_would_cut_is_named_and_leaves_no_file(tmp_path: Path)
     )
     assert (done.exit_code, "properties has a text of" in done.output) == (1, True)
     assert sorted(entry.name for entry in tmp_path.iterdir() if entry.name.startswith("e")) == []
+
+
+WRITERS = [
+    *(["export", "invoices", "--format", form, "--output"] for form in ("csv", "parquet", "xlsx")),
+    ["report", "mrr", "--csv"],
+]
+
+
+@pytest.mark.parametrize("command", WRITERS, ids=" ".join)
+def test_every_file_that_a_command_writes_is_its_owners_alone(file: str, tmp_path: Path, command: list[str]) -> None:
+    path = tmp_path / "written"
+    before = os.umask(0)
+    try:
+        done = CliRunner().invoke(main, [*command, str(path), "--db", file])
+    finally:
+        os.umask(before)
+    assert done.exit_code == 0, done.output
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_texts_of_events_are_no_formulas_either(tmp_path: Path) -> None:
+    path = str(tmp_path / "billing.db")
+    with Billing(path) as billing:
+        billing.events.create(transaction_id="=1+2", code="+1", external_subscription_id="@a")
+    options: list[str]
+    for options, mark in (([], "'"), (["--raw"], "")):
+        (row,) = exported(path, "events", tmp_path / "events.csv", *options)
+        shown = [row[name] for name in ("transaction_id", "code", "external_subscription_id")]
+        assert shown == [f"{mark}=1+2", f"{mark}+1", f"{mark}@a"]
 
 
 @pytest.mark.parametrize("name", ["=1+2", "+1", "-1", "@SUM(1)", "\t=1", "'=1", "it's"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.scenarios import plan_fields
+from tests.scenarios import charge_on, plan_fields
 
 from usagebill import Billing
 from usagebill.cli import main
@@ -138,3 +138,23 @@ def test_rows_that_are_left_out_are_counted(file: str) -> None:
     assert "and 3 before: --at-most, --csv" in printed
     assert printed.count("2024-") == 1
     assert "and 1 more" in run("invoiced_usage", "--db", file, "--at-most", "1")
+
+
+def test_units_below_zero_are_a_number_and_no_formula(tmp_path: Path) -> None:
+    path = tmp_path / "billing.db"
+    clock = ManualClock(datetime(2024, 1, 1, tzinfo=UTC))
+    with Billing(path, clock=clock) as billing:
+        metric = billing.billable_metrics.create(name="GB", code="=gb", aggregation_type="sum_agg", field_name="gb")
+        billing.plans.create(**plan_fields(charge_on(metric.id, amount="1")))
+        billing.customers.upsert(external_id="acme", currency="EUR")
+        billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub")
+        for day, units in ((2, 9), (3, -5)):
+            clock.set(datetime(2024, 1, day, tzinfo=UTC))
+            billing.events.create(
+                transaction_id=str(day), code="=gb", external_subscription_id="sub", properties={"gb": units}
+            )
+        clock.set(datetime(2024, 2, 1, 1, tzinfo=UTC))
+        billing.run_due(strict=True)
+    days = ("--from", "2024-01-01", "--to", "2024-01-04")
+    written = csv.DictReader(io.StringIO(run("usage", "--db", str(path), *days, "--csv", "-"), newline=""))
+    assert [(row["units"], row["billable_metric_code"]) for row in written] == [("9.0", "'=gb"), ("-5.0", "'=gb")]

@@ -104,8 +104,8 @@ def test_the_command_prints_a_table_csv_and_json(tmp_path: Path) -> None:
         calls = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="sum_agg", field_name="n")
         charge = {"billable_metric_id": calls.id, "charge_model": "standard", "properties": {"amount": "1"}}
         billing.plans.create(**plan_fields(charge, amount_cents=0))
-        billing.customers.upsert(external_id="acme", currency="EUR")
-        billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub")
+        billing.customers.upsert(external_id="=acme", currency="EUR")
+        billing.subscriptions.create(external_customer_id="=acme", plan_code="basic", external_id="sub")
         billing.events.create(transaction_id="1", code="calls", external_subscription_id="sub", properties={"n": 5})
         today = billing.clock.now().date()
     other = tmp_path / "new.yaml"
@@ -124,8 +124,12 @@ def test_the_command_prints_a_table_csv_and_json(tmp_path: Path) -> None:
     assert [
         (row["code"], row["units"], row["old_cents"], row["new_cents"]) for row in rows if row["kind"] == "charge"
     ] == [("calls", "5.0", "500", "1500")]
+    raw = list(csv.DictReader(run("basic", str(other), *days, "--format", "csv", "--raw").output.splitlines()))
+    # No formula for a spreadsheet, as it is for programs.
+    assert {row["external_customer_id"] for row in rows} == {"'=acme"}
+    assert {row["external_customer_id"] for row in raw} == {"=acme"}
     shown = json.loads(run("basic", str(other), *days, "--format", "json").output)
     assert shown["total"]["difference_cents"] == 1000
-    assert [row["external_customer_id"] for row in shown["subscriptions"]] == ["acme"]
+    assert [row["external_customer_id"] for row in shown["subscriptions"]] == ["=acme"]
     nothing = run("basic", str(other), "--db", path)
     assert "no subscription was active then" in nothing.output

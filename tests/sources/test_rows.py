@@ -371,11 +371,11 @@ def command(*arguments: str) -> str:
     return done.output
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize(("form", "options"), [("csv", []), ("csv", ["--raw"]), ("parquet", [])])
 @given(sent=st.lists(events, min_size=1, max_size=4))
 @examples(15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_exported_can_be_imported(
-    tmp_path_factory: pytest.TempPathFactory, form: str, sent: list[Mapping[str, Any]]
+    tmp_path_factory: pytest.TempPathFactory, form: str, options: list[str], sent: list[Mapping[str, Any]]
 ) -> None:
     directory = tmp_path_factory.mktemp("round")
     table = str(directory / f"events.{form}")
@@ -383,9 +383,9 @@ def test_what_is_exported_can_be_imported(
         source.events.ingest({**event, "transaction_id": f"{number}"} for number, event in enumerate(sent))
         before = stored(source)
     assert len(before) == len(sent)
-    command("export", "events", "--db", str(directory / "source.db"), "--format", form, "--output", table)
+    command("export", "events", "--db", str(directory / "source.db"), "--format", form, "--output", table, *options)
     Billing(directory / "two.db").close()
-    command("events", "import", table, "--db", str(directory / "two.db"))
+    command("events", "import", table, "--db", str(directory / "two.db"), *options)
     with Billing(directory / "two.db") as two:
         assert stored(two) == before
 

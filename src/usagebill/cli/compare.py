@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import yaml
 
 from usagebill.cli.options import database, opened, organization_option, print_table
 from usagebill.core.currencies import exponent, major_from_cents
+from usagebill.core.formulas import escaped
 from usagebill.core.numbers import decimal_text
 from usagebill.core.plans import PlanDefinition
 from usagebill.core.price_comparisons import ComparedLine, ComparedSubscription, LineKind, last_month, summed
@@ -43,10 +44,18 @@ def _day(_: click.Context, __: click.Parameter, text: str | None) -> date | None
 @click.option("--from", "start", metavar="DATE", callback=_day, help="The first day.  [default: last month's]")
 @click.option("--to", "end", metavar="DATE", callback=_day, help="The last day, included.  [default: last month's]")
 @click.option("--format", "output", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+@click.option("--raw", is_flag=True, help="CSV: texts exactly as they are, even if spreadsheets compute them.")
 @organization_option
 @database()
 def compare(
-    plan: str, other: str, start: date | None, end: date | None, output: str, organization: str | None, path: str
+    plan: str,
+    other: str,
+    start: date | None,
+    end: date | None,
+    output: str,
+    raw: bool,
+    organization: str | None,
+    path: str,
 ) -> None:
     """Price the usage of PLAN's subscriptions under OTHER, too: the code of a plan, or a JSON or YAML file of one.
 
@@ -63,7 +72,7 @@ def compare(
         if (file := Path(other)).suffix in (".json", ".yaml", ".yml"):
             fields = _fields(file)
             target = billing.writing(lambda work: drafted_plan(work, fields))
-        billing.reading(lambda reader: _write(comparisons(reader, plan, target, *period), output, *period))
+        billing.reading(lambda reader: _write(comparisons(reader, plan, target, *period), output, *period, raw=raw))
 
 
 def _fields(file: Path) -> Mapping[str, Any]:
@@ -79,23 +88,23 @@ def _fields(file: Path) -> Mapping[str, Any]:
     return fields
 
 
-def _write(rows: Iterator[ComparedSubscription], output: str, start: date, end: date) -> None:
+def _write(rows: Iterator[ComparedSubscription], output: str, start: date, end: date, *, raw: bool) -> None:
     if output == "csv":
-        _csv(rows)
+        _csv(rows, str if raw else escaped)
     elif output == "json":
         _json(rows, start, end)
     else:
         _table(rows, start, end)
 
 
-def _csv(rows: Iterator[ComparedSubscription]) -> None:
+def _csv(rows: Iterator[ComparedSubscription], text: Callable[[str], str]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(_COLUMNS)
     for row in rows:
-        head = [row.external_customer_id, row.external_subscription_id, row.start, row.end]
+        head = [text(row.external_customer_id), text(row.external_subscription_id), row.start, row.end]
         for line in row.lines:
             amounts = [line.old_cents, line.new_cents, line.difference_cents]
-            writer.writerow([*head, line.kind, line.code, decimal_text(line.units), row.currency, *amounts])
+            writer.writerow([*head, line.kind, text(line.code), decimal_text(line.units), row.currency, *amounts])
 
 
 def _json(rows: Iterator[ComparedSubscription], start: date, end: date) -> None:

@@ -44,10 +44,11 @@ def events() -> None:
 
 @events.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--raw", is_flag=True, help="The file is one of `usagebill export events --raw`.")
 @organization_option
 @database()
 @as_json
-def import_file(file: Path, organization: str | None, path: str, json_output: bool) -> None:
+def import_file(file: Path, raw: bool, organization: str | None, path: str, json_output: bool) -> None:
     """Import the events of FILE: JSON objects or CloudEvents, one a line (.jsonl, .ndjson), a table with a header
     (.csv), or Parquet (.parquet), for example what `usagebill export events` wrote.
 
@@ -78,6 +79,7 @@ def import_file(file: Path, organization: str | None, path: str, json_output: bo
                 file,
                 outcome,
                 starts_over=True,
+                raw=raw,
                 progress=lambda position: progress.update(task, completed=position),
             )
         except MissingPackage as problem:

@@ -111,8 +111,7 @@ def _write(
             console=Console(stderr=True),
             disable=not is_shown,
         ) as progress,
-        # Events are read back by `events import`, which must find every text as it was.
-        sink(path, file_format, table.columns, raw=raw or kind == "events") as file,
+        sink(path, file_format, table.columns, raw=raw) as file,
     ):
         task = progress.add_task(kind, total=table.count(reader, start, end) if is_shown else None)
         for row in table.rows(reader, start, end):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Any, Protocol
 
 import click
 
+from usagebill.core.formulas import escaped
 from usagebill.core.numbers import decimal_text, round_to
 
 FORMATS = ("csv", "parquet", "xlsx")
@@ -73,14 +73,9 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-# Spreadsheets compute texts that begin so, whoever wrote them: a customer's name may be a formula. An apostrophe makes
-# them text; one that stood there already gets another, so that the first can always be taken away.
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
-
-
 def harmless(value: object) -> object:
     """A value of a cell, its text never a formula."""
-    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+    return escaped(value) if isinstance(value, str) else value
 
 
 class _CsvFile:

@@ -8,6 +8,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -154,7 +155,7 @@ def _write_csv(path: str, rows: Sequence[Row], raw: bool) -> None:
     writer = csv.writer(text)
     if rows:
         writer.writerow(rows[0])
-        cells = ([_csv_value(value) for value in row.values()] for row in rows)
+        cells = ([_csv_value(name, value) for name, value in row.items()] for row in rows)
         writer.writerows(row if raw else [harmless(cell) for cell in row] for row in cells)
     if path == "-":
         # Written directly: `echo` strips control characters.
@@ -169,7 +170,10 @@ def _write_csv(path: str, rows: Sequence[Row], raw: bool) -> None:
     click.echo(f"{len(rows)} rows written to {path}", err=True)
 
 
-def _csv_value(value: object) -> object:
+def _csv_value(name: str, value: object) -> object:
+    if name == "units":
+        # A number, though the API has it as text.
+        return Decimal(str(value))
     if isinstance(value, list):
         return " ".join(map(str, value))
     if isinstance(value, bool):

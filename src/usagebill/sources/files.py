@@ -72,16 +72,18 @@ def take_file(
     *,
     is_complete: bool = True,
     starts_over: bool = False,
+    raw: bool = False,
     progress: Callable[[int], None] = lambda position: None,
 ) -> None:
     """Ingest what is new in a file, and count the results in `outcome`.
 
     Unless the file `is_complete`, a last line without a line end is left for later: it may still be being written.
-    `starts_over`: once everything is ingested, the next import begins at the first line. Raises `Unreadable` once all
+    `starts_over`: once everything is ingested, the next import begins at the first line. `raw`: texts of an export are
+    taken as they are. Raises `Unreadable` once all
     that precedes the unreadable part is ingested.
     """
     position = start = _start(path, intake.noted())
-    rows = _rows(path, start) if suffix_of(path) == ".parquet" else _lines(path, start, is_complete)
+    rows = _rows(path, start) if suffix_of(path) == ".parquet" else _lines(path, start, is_complete, raw=raw)
     while batch := _batch(rows):
         arrivals = [row.arrival for row in batch if row.arrival is not None]
         position = batch[-1].position
@@ -161,12 +163,12 @@ class _Lines:
         return first
 
 
-def _lines(path: Path, start: int, is_complete: bool) -> Iterator[_Row]:
-    with path.open("rb") as raw:
-        _check_beginning(raw.read(_CHUNK), is_complete, is_table=suffix_of(path) == ".csv")
-        raw.seek(0)
-        lines = _Lines(raw, is_complete)
-        arrivals = rows_of_table(lines) if suffix_of(path) == ".csv" else _objects(lines)
+def _lines(path: Path, start: int, is_complete: bool, *, raw: bool) -> Iterator[_Row]:
+    with path.open("rb") as file:
+        _check_beginning(file.read(_CHUNK), is_complete, is_table=suffix_of(path) == ".csv")
+        file.seek(0)
+        lines = _Lines(file, is_complete)
+        arrivals = rows_of_table(lines, raw=raw) if suffix_of(path) == ".csv" else _objects(lines)
         for arrival in arrivals:
             if lines.count > start:
                 yield _Row(arrival, lines.count, lines.checksum)

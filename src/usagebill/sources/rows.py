@@ -27,8 +27,8 @@ FIELDS: Final = (
     "properties",
 )
 _NEEDED: Final = ("transaction_id", "code", "timestamp")
-# `usagebill export events` also writes when an event was received, which is no property of it.
-_EXPORTED: Final = frozenset({*FIELDS, "created_at"})
+# The columns of `usagebill export events`: also when an event was received, which is no property of it.
+EXPORTED: Final = frozenset({*FIELDS, "created_at"})
 _SHOWN = 20
 # How spreadsheets write numbers of 12 digits and more: the rest of an id, and a part of a time, is gone.
 _ROUNDED: Final = re.compile(r"-?\d(?:[.,]\d{1,5})?E\+\d{2,3}")
@@ -69,7 +69,7 @@ def of_values(position: int, payload: str, values: Mapping[str, object]) -> Arri
         if isinstance(value, str) and _ROUNDED.fullmatch(value):
             cause = f"{_quoted(value)} was rounded by a spreadsheet; format the column as text before it is saved"
             return Arrival(position, payload, problem={name: [cause]})
-    if values.keys() >= _EXPORTED:
+    if values.keys() >= EXPORTED:
         present.pop("created_at", None)
     properties = _properties(event)
     if properties is None:

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from usagebill.core.event_sources import LONGEST_PAYLOAD
+from usagebill.core.formulas import unescaped
 from usagebill.operations.event_sources import Arrival
 from usagebill.sources.rows import (
+    EXPORTED,
     NotAHeader as NotAHeader,
     check_columns,
     of_values,
@@ -45,13 +47,17 @@ class _Row(NamedTuple):
     problem: str | None = None
 
 
-def rows_of_table(lines: Lines) -> Iterator[Arrival | None]:
-    """Arrivals row by row, None for an empty line; `lines` stands behind the row. Raises `NotAHeader`."""
+def rows_of_table(lines: Lines, *, raw: bool = False) -> Iterator[Arrival | None]:
+    """Arrivals row by row, None for an empty line; `lines` stands behind the row. Raises `NotAHeader`.
+
+    Texts of an export lose the apostrophe that keeps spreadsheets from computing them, unless it was a `raw` one.
+    """
     header = _next(lines)
     if header is None:
         return
     columns = _columns(header)
     lines.take(header.lines)
+    text = str if raw or not EXPORTED.issubset(columns) else unescaped
     while (row := _next(lines)) is not None:
         position = lines.take(row.lines)
         if row.problem is not None:
@@ -63,7 +69,7 @@ def rows_of_table(lines: Lines) -> Iterator[Arrival | None]:
             yield Arrival(position, row.text, problem={"line": [problem]})
         else:
             yield of_values(
-                position, row.text, {name: value or None for name, value in zip(columns, row.values, strict=True)}
+                position, row.text, {name: text(value) or None for name, value in zip(columns, row.values, strict=True)}
             )
 
 
