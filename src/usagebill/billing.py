@@ -12,8 +12,6 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, TypeVar
 
-import structlog
-
 from usagebill.answers import answering
 from usagebill.bridge import Bridge, HttpBridge
 from usagebill.calls import Calls
@@ -27,7 +25,7 @@ from usagebill.delivery import Deliveries, HttpCourier
 from usagebill.job_batches import Batch, JobFailed, JobRuns
 from usagebill.job_host import PaymentProviders
 from usagebill.json_text import JsonObject, with_prefix
-from usagebill.logs import plain_traceback
+from usagebill.logs import Log, plain_traceback
 from usagebill.mail import Mailer, SmtpMailer, Undelivered
 from usagebill.operations import organizations
 from usagebill.operations.audit import AuditReport, audit
@@ -60,7 +58,7 @@ _LEASE = timedelta(minutes=5)
 _BEYOND = timedelta(minutes=1)
 # The default actors: library callers, and the system while it runs leased jobs.
 _ACTOR = ContextVar("usagebill_actor", default=LIBRARY)
-_log = structlog.get_logger("usagebill.jobs")
+_log = Log("usagebill.jobs")
 
 
 class Billing(Resources):
@@ -459,14 +457,15 @@ class Billing(Resources):
         failed = job.attempts + 1 >= most or (isinstance(problem, Undelivered) and problem.final)
         reason = f"{type(problem).__name__}: {problem}"
         tx.jobs.postpone(job, now + retry_delay(job.attempts + 1), reason, failed=failed)
-        log = _log.bind(kind=job.kind, subject=job.subject_id, due_at=job.due_at.isoformat(), attempt=job.attempts + 1)
+        known: dict[str, object] = {"kind": job.kind, "subject": job.subject_id}
+        known |= {"due_at": job.due_at.isoformat(), "attempt": job.attempts + 1}
         details = {} if isinstance(problem, (BillingError, Undelivered)) else {"exception": plain_traceback(problem)}
-        log.error("job_failed", reason=reason, **details)
+        _log.error("job_failed", **known, reason=reason, **details)
         try:
             tx.savepoint(partial(self._note_failure, tx, job, now, reason))
         except Exception as other:
             # Whatever failed the job may fail this entry too; the job and the log still show it.
-            log.error("failure_not_shown", exception=plain_traceback(other))
+            _log.error("failure_not_shown", **known, exception=plain_traceback(other))
 
     def _note_failure(self, tx: Transaction, job: Job, now: datetime, reason: str) -> None:
         scoped = tx.scoped(job.organization_id)

@@ -7,10 +7,9 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Protocol
 
-import structlog
-
 from usagebill.core.errors import ClockRefused
 from usagebill.core.instants import MICROSECOND
+from usagebill.logs import Log
 from usagebill.storage.ports import Store, Transaction
 
 # Time synchronisation moves a clock by less.
@@ -19,7 +18,7 @@ _TOLERANCE = timedelta(minutes=5)
 _NOTED_EVERY = timedelta(minutes=1)
 _KEPT_EVERY = timedelta(hours=1)
 _TOLD_EVERY_SECONDS = 60.0
-_log = structlog.get_logger("usagebill.clock")
+_log = Log("usagebill.clock")
 
 
 class Clock(Protocol):

@@ -15,20 +15,19 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
-import structlog
-
 from usagebill.bounded_http import Answer, Poster
 from usagebill.core.jobs import Job
 from usagebill.core.tasks import DeliverWebhook
 from usagebill.core.webhooks import DELIVERY_LANES, LONGEST_RESPONSE, MessageStatus, WebhookMessage
 from usagebill.job_host import JobHost
+from usagebill.logs import Log
 from usagebill.operations import webhooks
 from usagebill.storage.jobs import task_of
 from usagebill.storage.ports import Transaction
 from usagebill.throttle import Throttle
 
 _Leased = tuple[Job, webhooks.Attempt]
-_log = structlog.get_logger("usagebill.webhooks")
+_log = Log("usagebill.webhooks")
 
 # Requests in flight at a time, and how many of them may go to endpoints that did not answer last time.
 _AT_ONCE = 64

@@ -5,11 +5,39 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import structlog
+if TYPE_CHECKING:
+    import structlog
 
 LogFormat = Literal["json", "text"]
+
+
+class Log:
+    """A log of this process, by its name.
+
+    structlog is imported with the first line: it takes a seventh of the time of `import usagebill.billing`.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def info(self, event: str, **values: object) -> None:
+        """Log something that is as it should be."""
+        self._logger().info(event, **values)
+
+    def warning(self, event: str, **values: object) -> None:
+        """Log something that somebody should know."""
+        self._logger().warning(event, **values)
+
+    def error(self, event: str, **values: object) -> None:
+        """Log something that somebody should mend."""
+        self._logger().error(event, **values)
+
+    def _logger(self) -> Any:
+        import structlog
+
+        return structlog.get_logger(self._name)
 
 
 def plain_traceback(problem: BaseException) -> str:
@@ -26,6 +54,8 @@ def configure(log_format: LogFormat | None = None, level: str = "info") -> None:
 
     Without a format, it is text on a terminal and JSON elsewhere. Only programs call this; a library never does.
     """
+    import structlog
+
     wanted = log_format or ("text" if sys.stderr.isatty() else "json")
     number = logging.getLevelNamesMapping()[level.upper()]
     shared: list[structlog.typing.Processor] = [

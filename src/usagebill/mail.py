@@ -14,8 +14,6 @@ from email.utils import quote
 from time import monotonic
 from typing import Any
 
-import structlog
-
 from usagebill.core.emails import Email, one_line
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
@@ -24,6 +22,7 @@ from usagebill.job_host import (
     JobHost,
     Mailer as Mailer,
 )
+from usagebill.logs import Log
 from usagebill.operations import activity_logs
 from usagebill.operations.emails import contents
 from usagebill.operations.payment_pages import pay_url_of
@@ -35,7 +34,7 @@ _LONGEST = 90.0
 # How long an unreachable server is not tried again: otherwise the e-mails of a run would wait for it one after another,
 # and delay the jobs behind them (webhooks, requests to tax providers).
 _AWAY = timedelta(seconds=30)
-_log = structlog.get_logger("usagebill.mail")
+_log = Log("usagebill.mail")
 
 
 class Undelivered(Exception):

@@ -6,18 +6,17 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import timedelta
 
-import structlog
-
 from usagebill.core.jobs import Job
 from usagebill.core.monitoring_tasks import CountUnbilledEvents
 from usagebill.core.organizations import Organization
 from usagebill.core.unbilled import UnbilledTally
 from usagebill.job_host import JobHost
+from usagebill.logs import Log
 from usagebill.operations import unbilled_events
 from usagebill.work import Work
 
 _DAY = timedelta(days=1)
-_log = structlog.get_logger("usagebill.events")
+_log = Log("usagebill.events")
 
 
 def count_unbilled_events(host: JobHost, organization: Organization, job: Job, task: CountUnbilledEvents) -> None:

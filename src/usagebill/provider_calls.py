@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-import structlog
-
 from usagebill.calls import Call
 from usagebill.core.errors import NotFound
 from usagebill.core.jobs import Job
@@ -30,6 +28,7 @@ from usagebill.core.provider_requests import (
     Unhandled,
 )
 from usagebill.job_host import JobHost, PaymentProviders
+from usagebill.logs import Log
 from usagebill.operations import charges, provider_errands, provider_notices
 from usagebill.storage.conditions import at_least, eq
 from usagebill.storage.ports import Transaction
@@ -38,7 +37,7 @@ from usagebill.work import Work
 A = TypeVar("A")
 # More than the difference between clocks, and than the time of a charge.
 _APART = timedelta(hours=1)
-_log = structlog.get_logger("usagebill.payments")
+_log = Log("usagebill.payments")
 
 
 def answer_of(

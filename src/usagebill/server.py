@@ -11,12 +11,12 @@ from contextlib import ExitStack
 from types import FrameType
 from typing import Any
 
-import structlog
 import uvicorn
 
 from usagebill.billing import Billing
 from usagebill.http.app import create_app
 from usagebill.http.connections import MOST_LEAVING, allow_files, connection_class, look_after
+from usagebill.logs import Log
 from usagebill.worker import Worker
 
 _BACKLOG = 2048
@@ -24,7 +24,7 @@ _BACKLOG = 2048
 _ACCEPT_PAUSE_SECONDS = 0.01
 _TICKS_A_SECOND = 10
 _BETWEEN_WARNINGS_SECONDS = 10.0
-_log = structlog.get_logger("usagebill.server")
+_log = Log("usagebill.server")
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -13,20 +13,18 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-import structlog
-
 from usagebill.billing import Billing
 from usagebill.calls import Calls
 from usagebill.core.errors import ClockRefused
 from usagebill.core.jobs import WorkerSeen
 from usagebill.core.tasks import DeliverWebhook
 from usagebill.delivery import Deliveries
-from usagebill.logs import plain_traceback
+from usagebill.logs import Log, plain_traceback
 from usagebill.operations import log_cleaning, organizations, unbilled_events
 from usagebill.operations.standing import note_worker
 from usagebill.outside import CALLS, OUTSIDE
 
-_log = structlog.get_logger("usagebill.worker")
+_log = Log("usagebill.worker")
 
 
 # How often a worker records its presence in the file, and its work in the log.

@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import structlog
 
 from usagebill.cli.options import Seconds, as_json, database, opened, organization_option, print_json, print_table
-from usagebill.logs import configure
+from usagebill.logs import Log, configure
 from usagebill.sources.intake import Outcome
 from usagebill.sources.watching import WatchedDirectory
 
 if TYPE_CHECKING:
     from usagebill.sources.kafka import KafkaConsumer
 
-_log = structlog.get_logger("usagebill.sources")
+_log = Log("usagebill.sources")
 _LISTED = 20
 _until_idle = click.option("--until-idle", is_flag=True, help="Stop once there is nothing more to read.")
 

@@ -13,7 +13,6 @@ from typing import Any
 from uuid import uuid4
 
 import attrs
-import structlog
 
 from usagebill.billing import Billing
 from usagebill.clock import Clock
@@ -41,7 +40,7 @@ from usagebill.http.request_log import is_logged, logged
 from usagebill.http.strictness import Strictness
 from usagebill.inputs import read
 from usagebill.json_text import Json, JsonObject, encode_json, parse_body, parse_json, with_prefix
-from usagebill.logs import plain_traceback
+from usagebill.logs import Log, plain_traceback
 from usagebill.operations import api_keys, security_logs
 from usagebill.queries.near_records import is_named, near_record
 from usagebill.refusals import word
@@ -57,7 +56,7 @@ _KEY_USE_NOTED_EVERY = timedelta(hours=1)
 _MISUSE_TOLD_EVERY = timedelta(hours=1)
 # Requests that cannot be read, or that break the service, are not logged.
 _LOGGED_REFUSALS = frozenset({403, 404, 405, 422, 429})
-_log = structlog.get_logger("usagebill.http")
+_log = Log("usagebill.http")
 
 
 @attrs.frozen(kw_only=True)

@@ -13,7 +13,6 @@ from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 import attrs
-import structlog
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
@@ -39,7 +38,7 @@ from usagebill.http.openapi import document
 from usagebill.http.parameters import refuse_nul
 from usagebill.http.prefix import check_prefix
 from usagebill.json_text import encode_json
-from usagebill.logs import plain_traceback
+from usagebill.logs import Log, plain_traceback
 from usagebill.operations.documents import files as documents
 from usagebill.operations.standing import age_of_oldest_job
 from usagebill.refusals import word
@@ -66,7 +65,7 @@ _OWN_PATHS = frozenset(
 )
 # The key of the scope that holds the Authorization header.
 _KEY_SENT = "usagebill.authorization"
-_log = structlog.get_logger("usagebill.requests")
+_log = Log("usagebill.requests")
 
 
 @cache

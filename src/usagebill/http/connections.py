@@ -8,11 +8,11 @@ from http import HTTPStatus
 from time import monotonic
 from typing import Any, ClassVar
 
-import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from usagebill.http.api import request_id
 from usagebill.json_text import encode_json
+from usagebill.logs import Log
 
 # The most bytes of request line and headers together: several times what arrives at once, because a body may follow.
 _LONGEST_HEAD = 1024 * 1024
@@ -36,7 +36,7 @@ _MESSAGES = {
     ),
     HTTPStatus.SERVICE_UNAVAILABLE: "all connections are busy; try again in a second (`serve --connections`)",
 }
-_log = structlog.get_logger("usagebill.connections")
+_log = Log("usagebill.connections")
 
 
 class Connection(HttpToolsProtocol):

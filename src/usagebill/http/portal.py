@@ -8,7 +8,6 @@ from importlib import resources
 from urllib.parse import quote
 
 import jinja2
-import structlog
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
@@ -25,6 +24,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.organizations import Organization
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.wallets import Wallet
+from usagebill.logs import Log
 from usagebill.operations.portal import Portal, invoice_pdf, opened, payment_page, portal
 from usagebill.storage import deadline
 
@@ -42,7 +42,7 @@ _HEADERS = {
 _EXPIRED = "This link is not valid, or has expired. Please ask for a new one."
 _UNPAYABLE = "The payment page cannot be opened now. Please try again later."
 _Act = Callable[[Request], Response]
-_log = structlog.get_logger("usagebill.portal")
+_log = Log("usagebill.portal")
 
 
 def routes(billing: Billing, readers: CapacityLimiter, writers: CapacityLimiter) -> Sequence[Route]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
-import structlog
-
 from usagebill.core.errors import Invalid
 from usagebill.http.endpoints import Endpoint
+from usagebill.logs import Log
 from usagebill.sent_fields import UNKNOWN, Slip, field_names, slips
 from usagebill.throttle import Throttle
 
@@ -17,7 +16,7 @@ _MOST_LOGGED = 20
 # Names are compared with all fields, which takes long.
 _MOST_SUGGESTED = 20
 _PAGING = frozenset({"page", "per_page"})
-_log = structlog.get_logger("usagebill.http")
+_log = Log("usagebill.http")
 
 
 class Strictness:

@@ -11,8 +11,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 
-import structlog
-
 from usagebill.core.alerts import Alert, AlertType, evaluated, wallet_value
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event
@@ -20,7 +18,7 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckAlerts
 from usagebill.core.wallets import Wallet, WalletStatus
-from usagebill.logs import plain_traceback
+from usagebill.logs import Log, plain_traceback
 from usagebill.queries.alerts import alerts_of_external_ids, alerts_of_subscription, alerts_of_wallet
 from usagebill.storage.conditions import Condition, eq, within
 from usagebill.storage.rehearsal import RunEnds
@@ -29,7 +27,7 @@ from usagebill.work import Work
 
 # The delay between an event and its check, which covers everything received in between.
 GATHERED = timedelta(seconds=5)
-_log = structlog.get_logger("usagebill.alerts")
+_log = Log("usagebill.alerts")
 _ACTIVE = eq("status", SubscriptionStatus.ACTIVE)
 
 

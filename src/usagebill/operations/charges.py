@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import structlog
-
 from usagebill.core.charge_attempts import ChargeStep, answered, charge_step, needs_no_method, refused
 from usagebill.core.collection import (
     AUTHENTICATION_REQUIRED,
@@ -31,6 +29,7 @@ from usagebill.core.payments import LIVE, Payment, PaymentMethod
 from usagebill.core.provider_metadata import charge_metadata
 from usagebill.core.provider_requests import TEMPORARY_FAILURES, Charge, Charged, FailureKind, ProviderFailure
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
+from usagebill.logs import Log
 from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure
 from usagebill.operations.payment_methods import forget_method
 from usagebill.operations.payment_status import due_changed, end_page
@@ -47,7 +46,7 @@ from usagebill.storage.conditions import eq, within
 from usagebill.views.payments import payment_view
 from usagebill.work import Reader, Work
 
-_log = structlog.get_logger("usagebill.payments")
+_log = Log("usagebill.payments")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

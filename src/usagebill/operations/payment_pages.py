@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-import structlog
-
 from usagebill.core.collection import Collectable
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed, ThirdPartyError
@@ -16,6 +14,7 @@ from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.payments import PaymentPage
 from usagebill.core.provider_metadata import page_metadata
 from usagebill.core.provider_requests import CheckoutUrl, PageUrl, PayableType, ProviderFailure, SetupUrl
+from usagebill.logs import Log
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.payables import find_payable, tell_failure
 from usagebill.operations.payment_status import cancel_charge, end_page
@@ -30,7 +29,7 @@ _VALID = timedelta(hours=24)
 _MARGIN = timedelta(minutes=1)
 # No method is kept: Indian cards need the customer each time.
 _ALWAYS_THERE = "IN"
-_log = structlog.get_logger("usagebill.payments")
+_log = Log("usagebill.payments")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import structlog
-
 from usagebill.core.authorizations import HOLD_LASTS, ReleaseHold
 from usagebill.core.collection import MOST_QUICK_ATTEMPTS, retry_delay
 from usagebill.core.customers import Customer
@@ -42,6 +40,7 @@ from usagebill.core.provider_requests import (
     UpdateCharge,
     UpdateCustomer,
 )
+from usagebill.logs import Log
 from usagebill.operations import refunds
 from usagebill.operations.payables import find_payable, move
 from usagebill.operations.payment_methods import keep_method
@@ -57,7 +56,7 @@ from usagebill.queries.payment_providers import (
 from usagebill.views.payment_providers import checkout_url_view, payment_provider_error
 from usagebill.work import Reader, Work
 
-_log = structlog.get_logger("usagebill.payments")
+_log = Log("usagebill.payments")
 _REGISTER = "payment_provider.register_webhook"
 
 Prepared = tuple[PaymentConnection, Request[Any]]

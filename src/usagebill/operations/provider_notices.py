@@ -9,8 +9,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, assert_never
 
-import structlog
-
 from usagebill.core.collection import MOST_QUICK_ATTEMPTS, Collectable, retry_delay
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid
@@ -51,6 +49,7 @@ from usagebill.core.provider_requests import (
 )
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.inputs import Input, Maybe, Paging, described
+from usagebill.logs import Log
 from usagebill.operations.disputes import lose
 from usagebill.operations.payables import PAYABLES, find_payable, move
 from usagebill.operations.payment_methods import clear_default, forget_method, keep_method, stop_method
@@ -68,7 +67,7 @@ from usagebill.work import Reader, Work
 _KEPT = timedelta(days=90)
 _LOOK_AGAIN = timedelta(seconds=3)
 _MOST_DROPPED = 100
-_log = structlog.get_logger("usagebill.payments")
+_log = Log("usagebill.payments")
 
 
 def keep(work: Work, connection: PaymentConnection, notices: Sequence[Notice]) -> None:

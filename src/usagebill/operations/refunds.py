@@ -6,8 +6,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import structlog
-
 from usagebill.core.credit_notes import CreditNote, CreditNoteReason
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_providers import PaymentConnection
@@ -15,6 +13,7 @@ from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import Payment, RefundAttempt, is_refund_due, money_back_word, refunded_payment
 from usagebill.core.provider_requests import FailureKind, ProviderErrand, ProviderFailure, Refund, Refunded, Request
 from usagebill.core.statuses import PaymentStatus
+from usagebill.logs import Log
 from usagebill.queries.customers import customer_of
 from usagebill.queries.payment_providers import find_connection
 from usagebill.queries.payments import payments_of_invoice
@@ -23,7 +22,7 @@ from usagebill.views.payment_providers import refund_failure_view
 from usagebill.work import Reader, Work
 
 # Providers' codes for payments with nothing left to refund.
-_log = structlog.get_logger("usagebill.payments")
+_log = Log("usagebill.payments")
 
 
 def order_refund(work: Work, note: CreditNote) -> None:

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-import structlog
-
 from usagebill.core.alerts import Alert
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tasks import RefreshWallets
@@ -33,6 +31,7 @@ from usagebill.core.wallets import (
     increased,
     taken_credits,
 )
+from usagebill.logs import Log
 from usagebill.operations.alert_watch import watch_wallet
 from usagebill.queries.alerts import alerts_of_wallets
 from usagebill.queries.wallets import active_wallets, drawable_transactions, wallet_of
@@ -41,7 +40,7 @@ from usagebill.views.wallet_transactions import wallet_transaction_message
 from usagebill.views.wallets import wallet_message
 from usagebill.work import Work
 
-_log = structlog.get_logger("usagebill.wallets")
+_log = Log("usagebill.wallets")
 
 _CREATED = "wallet_transaction.created"
 

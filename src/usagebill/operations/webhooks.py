@@ -8,10 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
-
-import jwt
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from typing import TYPE_CHECKING
 
 from usagebill.core.days import next_time_of_day
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
@@ -51,6 +48,11 @@ from usagebill.storage.conditions import (
 )
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
+
+# PyJWT and cryptography take a tenth of the time of `import usagebill.billing`, and most processes sign nothing: the
+# first signature imports them.
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 _CLEANED_AT = time(1, tzinfo=UTC)
 _READ_TOGETHER = 1000
@@ -248,6 +250,8 @@ def signed_headers(attempt: Attempt) -> dict[str, str]:
         signature = sign_hmac(attempt.key, attempt.body)
     else:
         assert attempt.key is not None
+        import jwt
+
         # The same for every attempt: no instants, no type in the header. There the audience may stand too (RFC 7519,
         # 5.3); as a claim it would be refused by receivers that do not expect it (PyJWT, python-jose).
         claims = {"data": attempt.body.decode(), "iss": attempt.issuer}
@@ -262,11 +266,14 @@ def signed_headers(attempt: Attempt) -> dict[str, str]:
 
 
 @lru_cache(maxsize=128)
-def _parsed(pem: str) -> rsa.RSAPrivateKey:
+def _parsed(pem: str) -> RSAPrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
     # The first signature with a parsed key takes as long as two. Checking a key takes as long as a hundred, and ours
     # come from our own table.
-    key = serialization.load_pem_private_key(pem.encode(), None, unsafe_skip_rsa_key_validation=True)
-    assert isinstance(key, rsa.RSAPrivateKey)
+    key = load_pem_private_key(pem.encode(), None, unsafe_skip_rsa_key_validation=True)
+    assert isinstance(key, RSAPrivateKey)
     return key
 
 
@@ -300,6 +307,8 @@ def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, r
 
 def signing_key(work: Work) -> SigningKey:
     """The organization's key pair, generated on first use, while no transaction is open."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
     key = work.tx.first(SigningKey)
     if key is not None:
         return key
@@ -310,18 +319,18 @@ def signing_key(work: Work) -> SigningKey:
         organization_id=work.organization.id,
         created_at=work.now,
         private_key=private_key,
-        public_key=public_key.public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        ).decode(),
+        public_key=public_key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode(),
     )
     work.tx.insert(created)
     return created
 
 
 def _new_private_key() -> bytes:
-    return rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS).private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key = generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 @without_backlog(Unrelated.CONNECTION)

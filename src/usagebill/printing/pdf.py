@@ -7,7 +7,6 @@ from io import BytesIO
 from itertools import zip_longest
 from typing import Any
 
-import structlog
 from reportlab.lib.colors import HexColor
 from reportlab.lib.enums import TA_RIGHT
 from reportlab.lib.pagesizes import A4
@@ -28,12 +27,13 @@ from reportlab.platypus import (
 from usagebill.core.documents.content import Content, Page, Party, Row, Table, Total
 from usagebill.core.documents.locales import language_of
 from usagebill.core.documents.words import words_of
+from usagebill.logs import Log
 from usagebill.printing.archival import with_xml
 from usagebill.printing.fonts import BOLD, REGULAR, in_fonts, load_fonts, markup, width_of
 from usagebill.printing.logos import BadLogo, opened
 from usagebill.printing.right_to_left import MixedParagraph, is_mixed, visual
 
-_log = structlog.get_logger("usagebill.printing")
+_log = Log("usagebill.printing")
 
 _MARGIN = 18 * mm
 # A frame adds 6 points of padding on either side.

@@ -6,16 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import structlog
-
 from usagebill.billing import Billing
 from usagebill.core.event_sources import EventSource
 from usagebill.core.events import Event
 from usagebill.core.unbilled import Reason
+from usagebill.logs import Log
 from usagebill.operations import event_sources, unbilled_events
 from usagebill.operations.event_sources import Arrival
 
-_log = structlog.get_logger("usagebill.sources")
+_log = Log("usagebill.sources")
 
 
 @dataclass(slots=True)

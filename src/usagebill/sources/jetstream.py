@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Self
 
-import structlog
-
 from usagebill.billing import Billing
+from usagebill.logs import Log
 from usagebill.sources.intake import Intake, Outcome
 from usagebill.sources.payloads import arrival_of
 
@@ -18,7 +17,7 @@ try:
 except ModuleNotFoundError:  # the extra `nats` is not installed
     nats = None  # type: ignore[assignment]
 
-_log = structlog.get_logger("usagebill.sources")
+_log = Log("usagebill.sources")
 
 
 class JetStreamConsumer:

@@ -11,9 +11,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-import structlog
-
 from usagebill.billing import Billing
+from usagebill.logs import Log
 from usagebill.sources.intake import Intake, Outcome
 from usagebill.sources.payloads import arrival_of
 
@@ -22,7 +21,7 @@ try:
 except ModuleNotFoundError:  # the extra `kafka` is not installed
     confluent_kafka = None  # type: ignore[assignment]
 
-_log = structlog.get_logger("usagebill.sources")
+_log = Log("usagebill.sources")
 # At-least-once delivery depends on these; all other settings are the caller's.
 _OURS: Mapping[str, object] = {"enable.auto.commit": False, "enable.auto.offset.store": False}
 

@@ -7,14 +7,13 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-import structlog
-
 from usagebill.billing import Billing
+from usagebill.logs import Log
 from usagebill.operations.event_sources import Arrival
 from usagebill.sources.files import SUFFIXES, Unreadable, source_name, suffix_of, take_file
 from usagebill.sources.intake import Intake, Outcome
 
-_log = structlog.get_logger("usagebill.sources")
+_log = Log("usagebill.sources")
 
 
 class _State(NamedTuple):

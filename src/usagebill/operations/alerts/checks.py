@@ -6,13 +6,12 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
-import structlog
-
 from usagebill.core.alerts import CARRIED_TYPES, Alert, AlertType
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.numbers import add
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckAlerts
+from usagebill.logs import Log
 from usagebill.operations.alert_watch import see
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.progressive_billing import usage_before
@@ -23,7 +22,7 @@ from usagebill.rating.alert_values import Measurement, measure
 from usagebill.storage.conditions import desc, eq
 from usagebill.work import Work
 
-_log = structlog.get_logger("usagebill.alerts")
+_log = Log("usagebill.alerts")
 
 
 def check(work: Work, task: CheckAlerts) -> None:

@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-import structlog
-
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.derived_keys import Purpose, derived_key
 from usagebill.core.documents.cii import cii_text
@@ -35,6 +33,7 @@ from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.tasks import GenerateDocuments
+from usagebill.logs import Log
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.documents.orders import Documented, order, subject_of
 from usagebill.operations.documents.sources import credit_note_source, invoice_source, receipt_source
@@ -46,7 +45,7 @@ from usagebill.views.invoices import invoice_webhook_view
 from usagebill.views.payment_receipts import payment_receipt_view
 from usagebill.work import Reader, Work
 
-_log = structlog.get_logger("usagebill.documents")
+_log = Log("usagebill.documents")
 
 S = TypeVar("S", Invoice, CreditNote, PaymentReceipt)
 

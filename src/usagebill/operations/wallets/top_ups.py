@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import datetime
 
 import msgspec
-import structlog
 
 from usagebill.core.errors import Invalid
 from usagebill.core.tasks import InvoiceTopUp, TopUpWallet
@@ -14,11 +13,12 @@ from usagebill.core.top_ups import TopUp, new_transaction
 from usagebill.core.wallet_checks import limit_code
 from usagebill.core.wallet_transactions import TransactionKind, TransactionSource, WalletTransaction
 from usagebill.core.wallets import Wallet, WalletStatus, whole_cent_credits
+from usagebill.logs import Log
 from usagebill.operations.wallet_ledger import bring_in, keep, tell_transaction
 from usagebill.queries.wallets import wallet_by_id
 from usagebill.work import Work
 
-_log = structlog.get_logger("usagebill.wallets")
+_log = Log("usagebill.wallets")
 
 
 def top_up(work: Work, wallet: Wallet, order: TopUp) -> list[WalletTransaction]:

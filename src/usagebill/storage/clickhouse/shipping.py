@@ -16,18 +16,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
-import structlog
 
 from usagebill.core.event_shipments import EventShipment
 from usagebill.core.events import Event
 from usagebill.core.organizations import Organization
+from usagebill.logs import Log
 from usagebill.storage.clickhouse.rows import lines_of
 from usagebill.storage.clickhouse.servers import EventServers
 from usagebill.storage.conditions import eq
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Snapshot, Store, Transaction
 
-_log = structlog.get_logger("usagebill.events")
+_log = Log("usagebill.events")
 
 BLOCK: Final = 20_000
 # Longer than a server may take for a block. If a lease does end early, the same block is sent twice.

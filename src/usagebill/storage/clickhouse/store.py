@@ -13,19 +13,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
 
-import structlog
-
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
 from usagebill.core.jobs import Job
+from usagebill.logs import Log
 from usagebill.storage.clickhouse.answers import ANSWERED, Rows, answers, answers_of, rows_together
 from usagebill.storage.clickhouse.servers import ASKED_FROM, EventServers, Unreachable
 from usagebill.storage.clickhouse.shipping import Shipping, shipment_in
 from usagebill.storage.event_queries import EventQuery, Group, concerns
 from usagebill.storage.ports import EventLog, Snapshot, Store, Transaction
 
-_log = structlog.get_logger("usagebill.events")
+_log = Log("usagebill.events")
 T = TypeVar("T")
 
 # With a longer tail, which would be read event by event, the database counts everything.

@@ -44,10 +44,9 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
-import structlog
-
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.filters import FilterIndex
+from usagebill.logs import Log
 from usagebill.storage.event_queries import CountedAs, EventQuery, Group, StateFault
 from usagebill.storage.event_rows import instant, microseconds
 from usagebill.storage.sql.counting import (
@@ -65,7 +64,7 @@ from usagebill.storage.sql.counting import (
 )
 from usagebill.storage.sql.statements import Runner, Statement
 
-_log = structlog.get_logger("usagebill.usage")
+_log = Log("usagebill.usage")
 
 # What a series keeps.
 COUNT: Final = "count"

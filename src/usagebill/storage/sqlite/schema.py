@@ -14,10 +14,10 @@ from datetime import date, datetime
 from functools import partial
 
 import msgspec
-import structlog
 
 from usagebill.core.aggregation import counts
 from usagebill.core.events import Event
+from usagebill.logs import Log
 from usagebill.storage.record_sql import can_be_deleted
 from usagebill.storage.sqlite.counted_texts import common_definitions
 from usagebill.storage.sqlite.counts import count_definitions, index_definitions, move_counts_sql, widen_counts
@@ -31,7 +31,7 @@ from usagebill.storage.sqlite.rows import codec_of
 from usagebill.storage.sqlite.text_index import add_texts_sql, hidden_index_sql, text_definitions
 from usagebill.storage.tables import TABLES, Table, table_of
 
-_log = structlog.get_logger("usagebill.storage")
+_log = Log("usagebill.storage")
 
 VERSION = 55
 # Before this version decimals were stored in another form.
