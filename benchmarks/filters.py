@@ -12,8 +12,6 @@ the plans. Above 100,000 events, the first 100,000 are copied in SQL.
     python -m benchmarks.filters                                  # 10,000 and 100,000 events
     python -m benchmarks.filters 1000000 --only sum_agg           # more, of some aggregations
     python -m benchmarks.filters 30000 --values 100 --rounds 300  # one number of values, more exactly
-
-With 30,000 events from running totals, at a load of 12 to 15, 50 filters took 1.6 to 2.8 times as long as none.
 """
 
 from __future__ import annotations
