@@ -12,8 +12,8 @@ million take some 5 GB, and 3 to 5 minutes of CPU time. What is measured:
   subscriptions, in wall-clock and, with the engine of this process, in CPU time of all its threads; and how the median
   grows with ten times the events;
 - the same sum as a bare query with FINAL: an answer should take at most 1.5 times as long;
-- the usage of 100 subscriptions, one by one and together, as in a billing run;
-- all kinds of one subscription, one by one and together, as for the charges of a bill;
+- the usage of 100 subscriptions, as in a billing run;
+- all kinds of one subscription, as for the charges of a bill;
 - a billing run of all 10,000: customers and invoices in SQLite, one charge each;
 - shipping 100,000 more events in blocks of 20,000, and bytes an event on the server's disk.
 """
@@ -40,7 +40,7 @@ from usagebill.core.event_shipments import EventShipment
 from usagebill.core.events import Event
 from usagebill.operations import customers, subscriptions
 from usagebill.storage.clickhouse import EventServers, StoreWithEvents
-from usagebill.storage.clickhouse.answers import answers, answers_of, rows_together
+from usagebill.storage.clickhouse.answers import counted
 from usagebill.storage.clickhouse.rows import lines_of
 from usagebill.storage.clickhouse.servers import Shard
 from usagebill.storage.clickhouse.shipping import BLOCK
@@ -174,8 +174,7 @@ def measured(url: str, folder: Path, events: int, most_seconds: float, before: d
 
         def ask(question: EventQuery, name: str) -> None:
             alike = replace(question, external_subscription_id=name)
-            [tally] = answers(servers, organization, alike, None, events, ()).values()
-            assert tally
+            assert counted(servers, organization, alike, None, events, ())
 
         def bare(name: str) -> None:
             shard.rows(
@@ -200,17 +199,9 @@ def measured(url: str, folder: Path, events: int, most_seconds: float, before: d
         print(f"  sum beside a bare query with FINAL: {ratio:.2f} times (at most {MOST_OF_BARE})")
         for kind in ("sum", "unique, 10,000 users"):
             alone = sum(milliseconds(lambda: ask(KINDS[kind], name)) for name in names)  # noqa: B023
-            together = milliseconds(lambda: answers_of(servers, organization, KINDS[kind], names, events, ()))  # noqa: B023
-            print(f"  {kind} of 100 subscriptions: {alone:,.0f} ms one by one, {together:,.0f} ms together", flush=True)
-        counts = [(kind, None) for kind in KINDS.values()]
+            print(f"  {kind} of 100 subscriptions: {alone:,.0f} ms one by one", flush=True)
         apart = sum(milliseconds(lambda: ask(kind, name)) for name in names[:10] for kind in KINDS.values())  # noqa: B023
-
-        def ask_for_all(name: str) -> None:
-            alike = [(replace(kind, external_subscription_id=name), filters) for kind, filters in counts]
-            assert all(rows_together(servers, organization, alike, events))
-
-        together = sum(milliseconds(lambda: ask_for_all(name)) for name in names[:10])  # noqa: B023
-        print(f"  all of these of 10 subscriptions: {apart:,.0f} ms one by one, {together:,.0f} ms a query for each")
+        print(f"  all of these of 10 subscriptions: {apart:,.0f} ms one by one")
         if billing.subscriptions.list(per_page=1).total_count == 0:
             add_subscriptions(billing, servers, events, existing)
         billed = folder / f"{events}-billed.db"

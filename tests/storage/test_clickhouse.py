@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from structlog.testing import capture_logs
 from tests.clickhouse_http import serving
 from tests.postgresql import server_url
-from tests.storage.events_contract import START, ChargeFilter, D, EventsContract, event, second
+from tests.storage.events_contract import START, D, EventsContract, event, second
 
 from usagebill import Billing
 from usagebill.cli import main
@@ -27,7 +27,6 @@ from usagebill.core.aggregation import AggregateResult
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.event_shipments import EventShipment
 from usagebill.core.events import Event
-from usagebill.core.filters import FilterIndex
 from usagebill.storage.clickhouse import (
     Difference,
     EventServers,
@@ -209,13 +208,16 @@ def test_sums_beyond_128_bits_and_thirteen_decimals_are_exact(tenant: _ShippedTe
 
 
 @pytest.mark.parametrize("aggregation_type", sorted(ANSWERED))
-def test_subscriptions_of_a_billing_run_are_counted_by_one_query(
-    tenant: _ShippedTenant, aggregation_type: str, monkeypatch: pytest.MonkeyPatch
+def test_of_the_subscriptions_of_a_billing_run_those_with_many_events_are_counted_by_the_event_store(
+    folder: str, records: Store, aggregation_type: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    tenant = _ShippedTenant(StoreWithEvents(records, EventServers(urls(folder)), asked_from=20))
+
     def some(first: int) -> list[Event]:
+        # Of 40 events, s1 has 20, s2 and s3 10 each.
         return [
-            event(tenant.id, number, {"value": f"{number % 7}.5"}, subscription=f"s{number % 4}", at=second(number))
-            for number in range(first, first + 40)
+            event(tenant.id, number, {"value": f"{number % 7}.5"}, subscription=name, at=second(number))
+            for number, name in enumerate(("s1", "s2", "s1", "s3") * 10, first)
         ]
 
     question = EventQuery(
@@ -226,7 +228,7 @@ def test_subscriptions_of_a_billing_run_are_counted_by_one_query(
         earliest=second(3),
         latest=second(70),
     )
-    ids = ["s2", "none", "s0", "s1", "s3"]
+    ids = ["s2", "none", "s1", "s3"]
     tenant.append(*some(0))
     assert tenant.ship()
     # The second half is not shipped.
@@ -241,8 +243,9 @@ def test_subscriptions_of_a_billing_run_are_counted_by_one_query(
 
     monkeypatch.setattr(shard, "rows", noted)
     together = tenant.store.read(tenant.id, lambda tx: tx.events.tallies_of(question, ids))
-    # Values that an event came for since are looked up one by one, so unique counts take two.
-    assert len(queries) == (2 if aggregation_type == "unique_count_agg" else 1)
+    # Latest values are looked up by their instants, and values that an event came for since one by one.
+    assert len(queries) == (2 if aggregation_type in ("unique_count_agg", "latest_agg") else 1)
+    assert all("'s1'" in query for query in queries)
     alone = {
         id: tenant.store.records.read(
             tenant.id,
@@ -252,88 +255,7 @@ def test_subscriptions_of_a_billing_run_are_counted_by_one_query(
     }
     assert together == alone
     assert together["s1"].units > 0 == together["none"].units
-
-
-def test_announced_counts_are_one_query_with_the_result_of_each_alone(
-    tenant: _ShippedTenant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def some(first: int) -> list[Event]:
-        return [
-            event(
-                tenant.id,
-                number,
-                {"value": f"{number % 7}.5", "region": f"r{number % 3}", "quote": 'a"\\'},
-                at=second(number),
-            )
-            for number in range(first, first + 40)
-        ]
-
-    tenant.append(*some(0))
-    assert tenant.ship()
-    filters = FilterIndex([ChargeFilter(region, {"region": (region,)}) for region in ("r0", "r1")], {})
-    counts: list[tuple[EventQuery, FilterIndex | None]] = []
-    for aggregation_type in sorted(ANSWERED):
-        question = EventQuery(
-            code="calls",
-            external_subscription_id="sub",
-            aggregation_type=aggregation_type,
-            field_name="value",
-            earliest=second(3),
-            latest=second(70),
-        )
-        counts += [(question, None), (replace(question, group_keys=("region", "quote")), None), (question, filters)]
-    queries = _noted_queries(tenant.store, monkeypatch)
-
-    def counted(tx: Transaction) -> list[object]:
-        return [
-            tx.events.tallies(question) if index is None else tx.events.tallies_by_bucket(question, index)
-            for question, index in counts
-        ]
-
-    def announced(tx: Transaction) -> list[object]:
-        tx.events.announce(lambda: counts)
-        return counted(tx)
-
-    assert tenant.store.read(tenant.id, announced) == tenant.store.records.read(tenant.id, counted)
-    assert len(queries) == 1
-    # Values that an event came for since are looked up one by one: two more queries for unique counts without filters.
-    tenant.append(*some(40))
-    del queries[:]
-    assert tenant.store.read(tenant.id, announced) == tenant.store.records.read(tenant.id, counted)
-    assert len(queries) == 1 + 2 * 2
-
-
-def test_a_count_that_was_not_announced_is_a_query_of_its_own(
-    tenant: _ShippedTenant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tenant.append(*(event(tenant.id, number, {"value": "1"}, at=second(number)) for number in range(10)))
-    assert tenant.ship()
-    until = [
-        EventQuery(code="calls", external_subscription_id="sub", aggregation_type="count_agg", latest=second(latest))
-        for latest in range(4)
-    ]
-    queries = _noted_queries(tenant.store, monkeypatch)
-
-    def counted(tx: Transaction) -> list[int]:
-        tx.events.announce(lambda: [(question, None) for question in until[1:3]])
-        return [tx.events.tallies(question)[()].events_count for question in (*until, until[1])]
-
-    assert tenant.store.read(tenant.id, counted) == [1, 2, 3, 4, 2]
-    assert len(queries) == 3
-
-
-def _noted_queries(store: StoreWithEvents, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The queries that the store puts to its server from here on."""
-    queries: list[str] = []
-    shard = store.servers.shards[0]
-    rows = shard.rows
-
-    def noted(sql: str) -> Any:
-        queries.append(sql)
-        return rows(sql)
-
-    monkeypatch.setattr(shard, "rows", noted)
-    return queries
+    tenant.store.close()
 
 
 def test_an_event_that_arrives_after_its_subscriptions_were_counted_together_outdates_the_count(
@@ -701,53 +623,6 @@ def test_a_sandbox_has_its_events_counted_beside_it(folder: str) -> None:
         box.travel_to("2024-02-01T01:00:00Z")
         invoices = box.request("GET", "/api/v1/invoices")[1]["invoices"]
         assert [invoice["fees_amount_cents"] for invoice in invoices] == [20]
-
-
-def test_all_charges_of_a_subscription_are_one_query(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Sandbox(now="2024-01-01T00:00:00Z", events=f"chdb://{folder}") as box:
-        store = box.billing.store
-        assert isinstance(store, StoreWithEvents)
-        create = box.billing.billable_metrics.create
-        metrics = [
-            create(name="Calls", code="calls", aggregation_type="count_agg"),
-            create(name="Bytes", code="bytes", aggregation_type="sum_agg", field_name="value"),
-            create(name="Peak", code="peak", aggregation_type="max_agg", field_name="value"),
-        ]
-        price = {"amount": "0.10"}
-        charges = [
-            {"billable_metric_id": metric.id, "charge_model": "standard", "properties": price} for metric in metrics
-        ]
-        box.billing.plans.create(
-            name="Basic",
-            code="basic",
-            interval="monthly",
-            amount_cents=0,
-            amount_currency="EUR",
-            pay_in_advance=False,
-            charges=charges,
-        )
-        box.billing.customers.upsert(external_id="acme")
-        box.billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub")
-        for number, code in enumerate(("calls", "bytes", "bytes", "peak", "peak")):
-            body = {
-                "transaction_id": f"t{number}",
-                "external_subscription_id": "sub",
-                "code": code,
-                "properties": {"value": number + 1},
-            }
-            assert box.request("POST", "/api/v1/events", json={"event": body})[0] == 200
-        queries = _noted_queries(store, monkeypatch)
-        path = "/api/v1/customers/acme/current_usage?external_subscription_id=sub"
-        usage = box.request("GET", path)[1]["customer_usage"]
-        # 1 call, 2 + 3 bytes, a peak of 5.
-        assert [charge["units"] for charge in usage["charges_usage"]] == ["5.0", "1.0", "5.0"]
-        assert len(queries) == 1
-        del queries[:]
-        box.travel_to("2024-02-01T01:00:00Z")
-        [invoice] = box.request("GET", "/api/v1/invoices")[1]["invoices"]
-        # (1 + 5 + 5) * 10 cents
-        assert invoice["fees_amount_cents"] == 110
-        assert len(queries) == 1
 
 
 def test_an_organization_is_looked_after_from_the_command_line(folder: str, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from usagebill.queries.taxes import taxes_for
 from usagebill.rating.charge_scope import ChargeScope, usage_window
 from usagebill.rating.handover import Neighbours
 from usagebill.rating.provider_taxes import usage_taxes
-from usagebill.rating.usage import announce_counts, charge_results
+from usagebill.rating.usage import charge_results
 from usagebill.storage.conditions import desc, eq
 from usagebill.work import Reader
 
@@ -245,7 +245,6 @@ def _charge_usages(
 ) -> list[ChargeUsage]:
     metrics = definition.metrics
     ordered = charges if named else sorted(charges, key=lambda charge: metrics[charge.billable_metric_id].name.lower())
-    announce_counts(reader, [(charge, metrics[charge.billable_metric_id]) for charge in ordered], scope)
     return [
         ChargeUsage(
             charge=charge,

@@ -7,7 +7,7 @@ of days.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
@@ -58,25 +58,6 @@ from usagebill.work import Reader
 
 # Fewer events are read faster than a query for each day takes.
 _WORTH_DAYS: Final = 5_000
-
-
-def announce_counts(reader: Reader, charges: Sequence[tuple[Charge, BillableMetric]], scope: ChargeScope) -> None:
-    """Announce the counts of these charges, which `charge_results` will ask for one by one."""
-    if len(charges) > 1:
-        reader.tx.events.announce(
-            lambda: [query for charge, metric in charges for query in _counts(reader, charge, metric, scope)]
-        )
-
-
-def _counts(
-    reader: Reader, charge: Charge, metric: BillableMetric, scope: ChargeScope
-) -> Iterator[tuple[EventQuery, FilterIndex | None]]:
-    """The counts by which all parts of the charge that need no single events are counted."""
-    parts = charge_parts(charge, metric)
-    counted = [part for part in parts if not _needs_events(charge, metric, _terms(charge, part, scope))]
-    for keys, alike in _by_keys(counted, scope).items():
-        amounts = MODELS[charge.charge_model].by_event_prices
-        yield _count_of(reader, metric, alike, keys, scope, amounts=amounts)
 
 
 def _count_of(

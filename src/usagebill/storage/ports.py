@@ -206,11 +206,6 @@ class EventLog(Protocol):
         The query's own bucket is all events. Buckets in which no event counts are left out.
         """
 
-    def announce(self, queries: Callable[[], Sequence[tuple[EventQuery, FilterIndex | None]]]) -> None:
-        """Announce queries for `tallies`, or with an index for `tallies_by_bucket`, in the order in which they will
-        follow. All are of one subscription. An event store, to which each would be a round trip, counts them together.
-        """
-
     def changes(
         self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
     ) -> Iterator[tuple[int, Event]]:

@@ -17,7 +17,7 @@ from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.subscriptions import Subscription
 from usagebill.rating.charge_scope import ChargeScope
 from usagebill.rating.handover import Neighbours
-from usagebill.rating.usage import announce_counts, charge_results
+from usagebill.rating.usage import charge_results
 from usagebill.storage.event_queries import Arrival
 from usagebill.work import Reader
 
@@ -68,7 +68,6 @@ def rated_usage(reader: Reader, usage: UsageToBill) -> list[Fee]:
         and not billed_by_next_plan(charge, metric, usage.window, usage.next_plan)
         and not (usage.used_only and counts_history(metric.aggregation_type, recurring=metric.recurring))
     ]
-    announce_counts(reader, charges, scope)
     for charge, metric in charges:
         fees += _rated_charge(reader, usage, scope, charge, metric)
     return fees

@@ -9,20 +9,18 @@ from typing import Final
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.events import Event
-from usagebill.storage.clickhouse.answers import ANSWERED, answers_of
+from usagebill.storage.clickhouse.answers import ANSWERED, LAST, counted, newer
 from usagebill.storage.clickhouse.rows import FINGERPRINT, fingerprint
 from usagebill.storage.clickhouse.servers import EventServers
 from usagebill.storage.clickhouse.shipping import BLOCK
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.event_rows import microseconds
 from usagebill.storage.ports import Snapshot
+from usagebill.storage.sql.counting import results_of_all
 
 _DAY: Final = 86_400_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC).date()
-# The number of subscriptions compared by one query.
-_TOGETHER: Final = 500
-_WAITING_AT_MOST: Final = 200_000
+_WAITING_AT_MOST: Final = 50_000
 _Key = tuple[str | None, str, int]
 
 
@@ -96,36 +94,25 @@ def usage_differences(
     together with the events after `shipped_to`.
 
     Metrics that the event store can count are compared over all events of their code. Raises `TooFarBehind` if there
-    are too many events after `shipped_to` to hold in memory.
+    are too many events after `shipped_to` to read them for each.
     """
-    latest = tx.events.latest()
-    tail = tx.events.stored_since(shipped_to, latest, at_most=_WAITING_AT_MOST + 1)
-    if len(tail) > _WAITING_AT_MOST:
-        raise TooFarBehind(latest - shipped_to)
-    by_code: dict[str, list[tuple[int, Event]]] = {}
-    for sequence, event in tail:
-        by_code.setdefault(event.code, []).append((sequence, event))
+    waiting = tx.events.latest() - shipped_to
+    if waiting > _WAITING_AT_MOST:
+        raise TooFarBehind(waiting)
     for metric in tx.find(BillableMetric):
         if metric.aggregation_type not in ANSWERED:
             continue
-        question = EventQuery(
-            code=metric.code,
-            external_subscription_id="",
-            aggregation_type=metric.aggregation_type,
-            field_name=metric.field_name,
-        )
-        names = sorted({name for name, _ in tx.events.senders(code=metric.code) if name is not None})
-        for start in range(0, len(names), _TOGETHER):
-            ids = names[start : start + _TOGETHER]
-            in_database = tx.events.tallies_of(question, ids)
-            in_event_store = answers_of(
-                servers, organization_id, question, ids, shipped_to, by_code.get(metric.code, [])
+        for id in sorted({name for name, _ in tx.events.senders(code=metric.code) if name is not None}):
+            question = EventQuery(
+                code=metric.code,
+                external_subscription_id=id,
+                aggregation_type=metric.aggregation_type,
+                field_name=metric.field_name,
             )
-            for id in ids:
-                if in_database[id] != in_event_store[id]:
-                    yield UsageDifference(
-                        external_subscription_id=id,
-                        metric_code=metric.code,
-                        database=in_database[id],
-                        event_store=in_event_store[id],
-                    )
+            newest = tx.events.changes(newer(question, shipped_to), None, LAST)
+            buckets = counted(servers, organization_id, question, None, shipped_to, newest)
+            database, event_store = tx.events.tallies(question)[()], results_of_all(question, buckets)[()]
+            if database != event_store:
+                yield UsageDifference(
+                    external_subscription_id=id, metric_code=metric.code, database=database, event_store=event_store
+                )

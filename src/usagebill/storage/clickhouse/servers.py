@@ -32,9 +32,8 @@ _SETTINGS: Final = {
     "max_expanded_ast_elements": 100_000_000,
     "max_ast_depth": 100_000,
     "max_partitions_per_insert_block": 0,
-    # Rows of several queries come as texts, with arrays of plain numbers.
-    "output_format_json_quote_64bit_integers": 0,
-    "output_format_json_named_tuples_as_objects": 0,
+    # A column is not the alias that hides it.
+    "prefer_column_name_to_alias": 1,
     # Duplicates are identical, so they are in the same partition.
     "do_not_merge_across_partitions_select_final": 1,
 }

@@ -8,34 +8,30 @@ events have been shipped.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, TypeVar, cast
 
 from usagebill.core.aggregation import AggregateResult
-from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
 from usagebill.core.jobs import Job
 from usagebill.logs import Log
-from usagebill.storage.clickhouse.answers import ANSWERED, Rows, answers, answers_of, rows_together
+from usagebill.storage.clickhouse.answers import ANSWERED, LAST, counted, newer
 from usagebill.storage.clickhouse.servers import ASKED_FROM, EventServers, Unreachable
 from usagebill.storage.clickhouse.shipping import Shipping, shipment_in
-from usagebill.storage.event_queries import EventQuery, Group, concerns
+from usagebill.storage.event_queries import EventQuery, Group
 from usagebill.storage.ports import EventLog, Snapshot, Store, Transaction
+from usagebill.storage.sql.counting import Buckets, results, results_of_all
 
 _log = Log("usagebill.events")
 T = TypeVar("T")
 
 # With a longer tail, which would be read event by event, the database counts everything.
 _TAIL_AT_MOST: Final = 50_000
-# Most announced queries that are put to a server as one.
-_TOGETHER: Final = 50
 # Seconds without queries after a server failed.
 _PAUSE_SECONDS: Final = 30.0
 _SAID_AGAIN_SECONDS: Final = 60.0
-# Later than any event.
-_LAST: Final[EventOrder] = (datetime.max.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC), "\U0010ffff")
 
 
 class _EventStore:
@@ -66,22 +62,14 @@ class _EventStore:
         self._failed_at = None
 
 
-_Count = tuple[EventQuery, FilterIndex | None]
-
-
 class _Shipped:
-    """The sequence number up to which the event store counts within one snapshot, read on first use; and the counts
-    that were announced, with the event store's rows for those that it was asked for together.
-    """
+    """The sequence number up to which the event store counts within one snapshot, read on first use."""
 
     def __init__(self, tx: Snapshot, event_store: _EventStore) -> None:
         self._tx = tx
         self._event_store = event_store
         self._place: int | None = None
         self._is_known = False
-        self.announced: Callable[[], Sequence[_Count]] | None = None
-        self.coming: list[_Count] = []
-        self.rows: list[tuple[_Count, Rows]] = []
 
     @property
     def events(self) -> EventLog:
@@ -117,98 +105,44 @@ class _Events:
         return getattr(self._events, name)
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
-        buckets = self._answers(question, None)
-        if buckets is None:
-            return self._events.tallies(question)
-        return buckets.get(0) or {(None,) * len(question.group_keys): AggregateResult()}
+        buckets = self._counted(question, None)
+        return self._events.tallies(question) if buckets is None else results_of_all(question, buckets)
 
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
-        buckets = self._answers(question, filters)
-        return self._events.tallies_by_bucket(question, filters) if buckets is None else buckets
-
-    def announce(self, queries: Callable[[], Sequence[_Count]]) -> None:
-        # Nothing is asked yet: the counts may turn out to be known already.
-        self._shipped.announced = queries
+        buckets = self._counted(question, filters)
+        if buckets is None:
+            return self._events.tallies_by_bucket(question, filters)
+        return results(question, buckets)
 
     def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
-        questions = [replace(question, external_subscription_id=id) for id in external_ids]
-        place = self._place(questions)
-        if place is None:
-            return self._events.tallies_of(question, external_ids)
-        for single in questions:
-            # Reads no events yet: the queries are observed, and their events are read together below.
-            self._events.changes(replace(single, stored_after=max(place, single.stored_after or 0)), None, _LAST)
-        log, least = self._shipped.events, max(place, question.stored_after or 0)
-        names = dict(zip(external_ids, questions, strict=True))
-        tail = [
-            (sequence, event)
-            for sequence, event in log.stored_since(least, log.latest(), at_most=_TAIL_AT_MOST)
-            if event.external_subscription_id in names and concerns(names[event.external_subscription_id], event)
-        ]
-        tallies = self._from_event_store(
-            lambda id: answers_of(self._event_store.servers, id, question, external_ids, place, tail)
-        )
-        return self._events.tallies_of(question, external_ids) if tallies is None else tallies
+        """Those with many events are counted by the event store, one by one; the others together by the database."""
+        singles = {id: replace(question, external_subscription_id=id) for id in external_ids}
+        large = {id: self.tallies(single) for id, single in singles.items() if self._place(single) is not None}
+        tallies = self._events.tallies_of(question, [id for id in external_ids if id not in large])
+        return {**tallies, **{id: next(iter(groups.values())) for id, groups in large.items()}}
 
-    def _place(self, questions: Sequence[EventQuery]) -> int | None:
-        """The sequence number up to which the event store counts all of these; None if the database counts."""
-        if self._organization_id is None or self._event_store.is_paused:
-            return None
-        if any(question.aggregation_type not in ANSWERED for question in questions):
+    def _place(self, question: EventQuery) -> int | None:
+        """The sequence number up to which the event store counts the query; None if the database counts."""
+        if self._organization_id is None or self._event_store.is_paused or question.aggregation_type not in ANSWERED:
             return None
         place = self._shipped.place()
-        uncounted = self._event_store.asked_from
+        least = self._event_store.asked_from
+        return place if place is not None and self._shipped.events.size(question, at_most=least) >= least else None
+
+    def _counted(self, question: EventQuery, filters: FilterIndex | None) -> Buckets | None:
+        """The aggregates by bucket and group; None if the database counts, as it does if no server can be reached."""
+        place = self._place(question)
         if place is None:
             return None
-        for question in questions:
-            if uncounted <= 0:
-                break
-            uncounted -= self._shipped.events.size(question, at_most=uncounted)
-        return place if uncounted <= 0 else None
-
-    def _from_event_store(self, ask: Callable[[str], T]) -> T | None:
-        """The event store's answer for the organization; None if it is unreachable, so that the database counts."""
+        newest = list(self._events.changes(newer(question, place), None, LAST))
         try:
-            answer = ask(self._organization_id or "")
+            buckets = counted(self._event_store.servers, self._organization_id or "", question, filters, place, newest)
         except Unreachable as problem:
             # Slower, with the same result.
             self._event_store.failed(problem)
             return None
         self._event_store.answered()
-        return answer
-
-    def _answers(
-        self, question: EventQuery, filters: FilterIndex | None
-    ) -> dict[int, dict[Group, AggregateResult]] | None:
-        """The results by bucket and group; None if the database counts."""
-        place = self._place([question])
-        if place is None:
-            return None
-        behind = replace(question, stored_after=max(place, question.stored_after or 0))
-        tail: Iterator[tuple[int, Event]] = self._events.changes(behind, None, _LAST)
-        servers = self._event_store.servers
-        return self._from_event_store(
-            lambda id: answers(
-                servers, id, question, filters, place, tail, known=self._rows(id, (question, filters), place)
-            )
-        )
-
-    def _rows(self, organization_id: str, count: _Count, place: int) -> Rows | None:
-        """The event store's rows for an announced count, asked for together with those that follow it; None if it was
-        not announced.
-        """
-        shipped = self._shipped
-        if shipped.announced is not None:
-            shipped.coming, shipped.rows, shipped.announced = list(shipped.announced()), [], None
-        if count in shipped.coming:
-            first = shipped.coming.index(count)
-            following = [other for other in shipped.coming[first + 1 :] if self._place([other[0]]) == place]
-            together = [count, *following[: _TOGETHER - 1]]
-            shipped.coming = following[_TOGETHER - 1 :]
-            if len(together) > 1:
-                rows = rows_together(self._event_store.servers, organization_id, together, place)
-                shipped.rows = list(zip(together, rows, strict=True))
-        return next((rows for other, rows in shipped.rows if other == count), None)
+        return buckets
 
 
 class _WithEvents:

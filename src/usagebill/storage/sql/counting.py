@@ -33,7 +33,6 @@ _PLACE_COLUMNS: Final = ("timestamp", "created_at", "id")
 _PLACE: Final = f"({', '.join(_PLACE_COLUMNS)})"
 _ADD, _REMOVE = Operation.ADD.value, Operation.REMOVE.value
 _LATEST: Final = "timestamp DESC, created_at DESC, id DESC"
-NO_NUMBER: Final = "CAST(NULL AS numeric)"
 
 Row: TypeAlias = tuple[Any, ...]
 # SQL for the text of a property.
@@ -48,13 +47,18 @@ class Dialect(ABC):
     # Keeps a sub-query from being merged into the outer one, so that its columns are computed once a row.
     apart: ClassVar[str]
     # Events by code and time, those of the query's subscription billed in advance, and the last ones stored.
-    by_time: ClassVar[str]
+    by_time: str
     in_advance: ClassVar[str]
     newest: ClassVar[str]
     is_in_advance: ClassVar[str]
-    # Functions: the texts and the values of a JSON array as rows, a JSON array, and the smaller and larger of two.
+    # Further conditions on events, and the sequence number in one that is not to be searched by.
+    further_tests: ClassVar[Sequence[str]] = ()
+    sequence: ClassVar[str] = "+sequence"
+    # No number, and no text.
+    no_number: ClassVar[str] = "CAST(NULL AS numeric)"
+    no_text: ClassVar[str] = "CAST(NULL AS text)"
+    # Functions: the texts of a JSON array as rows, a JSON array, and the smaller and larger of two.
     texts_in: ClassVar[str]
-    arrays_in: ClassVar[str]
     array: ClassVar[str]
     least: ClassVar[str]
     greatest: ClassVar[str]
@@ -93,6 +97,19 @@ class Dialect(ABC):
         """Whether a column of whole numbers is one of these."""
 
     @abstractmethod
+    def is_one_of_rows(self, statement: Statement, texts: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        """Whether some texts together are one of these rows; NULL if any has none."""
+
+    def ranked(self, events: str, names: Sequence[str]) -> str:
+        """The query for `events` from which `of_latest` takes the latest of each group by `names`."""
+        by = f"PARTITION BY {', '.join(names)} ORDER BY {_LATEST}"
+        return f"SELECT e.*, row_number() OVER ({by}) AS place FROM ({events}) e"
+
+    def of_latest(self, column: str) -> str:
+        """A column of the latest event of a group."""
+        return f"MAX(CASE WHEN place = 1 THEN {column} END)"
+
+    @abstractmethod
     def sum_of(self, column: str) -> str:
         """The sum of a column of exact numbers, some of them NULL."""
 
@@ -112,13 +129,16 @@ class Dialect(ABC):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """Some of the events of a query: those `between` two instants (in microseconds, inclusive) or `at` any of these,
-    and by their sequence numbers those `stored_up_to` one, or `stored_after` it.
+    and by their sequence numbers those `stored_up_to` one, or `stored_after` it; of a unique count, those with some
+    `values`, or `without` them.
     """
 
     between: tuple[int, int] | None = None
     at: Sequence[int] | None = None
     stored_up_to: int | None = None
     stored_after: int | None = None
+    values: Sequence[str] | None = None
+    without: Sequence[str] | None = None
 
 
 ALL: Final = Part()
@@ -141,6 +161,11 @@ class PartialAggregate:
     values: dict[str, tuple[Row, bool]] = field(default_factory=dict)
     # Values that are added, counted by SQL.
     distinct: int = 0
+
+    def came(self, place: tuple[int, int, str], value: Decimal) -> None:
+        """Take the value of an event, if it is the latest so far."""
+        if self.latest is None or place > self.latest:
+            self.latest, self.units = place, value
 
 
 # By bucket and group.
@@ -270,14 +295,14 @@ class Scope:
                 accepted = self._filters.accepted_values(key)
                 text = self.text(key)
                 if len(accepted) <= _ACCEPTED_AT_MOST:
-                    text = f"CASE WHEN {self._among(text, accepted)} THEN {text} END"
+                    text = f"CASE WHEN {self.among(text, accepted)} THEN {text} END"
                 columns[f"f{place}"] = text
         return columns
 
     def of_properties(self) -> list[str]:
         """The conditions on properties."""
         bucket = self._question.bucket
-        tests = [self._among(self.text(key), accepted) for key, accepted in bucket.matches.items()]
+        tests = [self.among(self.text(key), accepted) for key, accepted in bucket.matches.items()]
         # Excluded filters of the same keys are looked up together, by all combinations of their values.
         combined: dict[tuple[str, ...], dict[tuple[str, ...], None]] = {}
         apart = []
@@ -288,24 +313,24 @@ class Scope:
             else:
                 apart.append(f"coalesce({self._matches(exclude)}, 1 = 0)")
         for keys, combinations in combined.items():
-            texts = ", ".join(self.text(key) for key in keys)
-            members = ", ".join(f"value ->> {place}" for place in range(len(keys)))
-            rows = f"SELECT {members} FROM {self._dialect.arrays_in.format(self._json(list(combinations)))}"
-            tests.append(f"NOT coalesce(({texts}) IN ({rows}), 1 = 0)")
+            texts = [self.text(key) for key in keys]
+            among = self._dialect.is_one_of_rows(self._statement, texts, list(combinations))
+            tests.append(f"NOT coalesce({among}, 1 = 0)")
         if apart:
             tests.append(f"NOT {_any_of(apart)}")
         for key, values in self._question.only.items():
             present = [value for value in values if value is not None]
-            among = self._among(f"nullif({self.text(key)}, '')", present)
+            among = self.among(f"nullif({self.text(key)}, '')", present)
             is_missing = f"coalesce({self.text(key)}, '') = ''"
             tests.append(f"({is_missing} OR {among})" if len(present) < len(values) else among)
         return tests
 
     def _matches(self, accepted_by_key: Matches) -> str:
-        tests = [self._among(self.text(key), accepted) for key, accepted in accepted_by_key.items()]
+        tests = [self.among(self.text(key), accepted) for key, accepted in accepted_by_key.items()]
         return f"({' AND '.join(tests) or '1 = 1'})"
 
-    def _among(self, text: str, accepted: Sequence[str]) -> str:
+    def among(self, text: str, accepted: Sequence[str]) -> str:
+        """Whether a text is one of these; NULL if there is none."""
         return f"{text} IN (SELECT value FROM {self._dialect.texts_in.format(self._json(list(accepted)))})"
 
     def _json(self, value: object) -> str:
@@ -341,7 +366,7 @@ class EventCounts:
         if question.aggregation_type == CountedAs.UNIQUE_COUNT:
             rows, names_operations = self.unique(question, filters, external_ids)
             if names_operations:
-                rows = self._active(question, filters, external_ids)
+                rows = self.active(question, filters, external_ids)
             return merged(question, filters, rows, groups)
         buckets = merged(question, filters, self.rows(question, filters, external_ids), groups)
         if question.aggregation_type == CountedAs.LATEST:
@@ -369,23 +394,22 @@ class EventCounts:
         filters: FilterIndex | None,
         buckets: Buckets,
         external_ids: Sequence[str] | None = None,
+        part: Part = ALL,
     ) -> None:
-        """Set the latest values, which are those of the few events at the instants `last_at`."""
+        """Set the latest values, which are those of the few events (of the part) at the instants `last_at`."""
         partials = [partial for bucket in buckets.values() for partial in bucket.values()]
         instants = sorted({partial.last_at for partial in partials if partial.last_at is not None})
         if not instants:
             return
         statement = Statement()
-        names, events = self._each(statement, question, filters, external_ids, Part(at=instants))
+        names, events = self._each(statement, question, filters, external_ids, replace(part, at=instants))
         columns = ", ".join([*names, "timestamp", "created_at", "id", f"{self._dialect.number} AS value"])
         rows = self._run(statement, f"SELECT {columns} FROM ({events}) e{self._counting(question)}")
         groups = len(names) - (0 if filters is None else len(filters.keys))
         for *decisive, timestamp, created_at, id, value in rows:
             place = timestamp, created_at, id
             for position in (0,) if filters is None else filters.of_values(decisive[groups:]):
-                partial = buckets[position][tuple(decisive[:groups])]
-                if partial.latest is None or place > partial.latest:
-                    partial.latest, partial.units = place, Decimal(value)
+                buckets[position][tuple(decisive[:groups])].came(place, Decimal(value))
 
     def unique(
         self,
@@ -425,27 +449,31 @@ class EventCounts:
             f" CAST(SUM(added) AS bigint), NULL, MAX(spoken) FROM ({by_value}) v{_grouped(names)}"
         )
 
-    def _active(
-        self, question: EventQuery, filters: FilterIndex | None, external_ids: Sequence[str] | None
+    def active(
+        self,
+        question: EventQuery,
+        filters: FilterIndex | None,
+        external_ids: Sequence[str] | None = None,
+        part: Part = ALL,
     ) -> list[Row]:
         """Rows for `merged` of a unique count: a value counts if its latest event adds it. With filters, a bucket may
-        merge several rows of a value, so these have the place of that event.
+        merge several rows of a value, so these have the place of that event; so have those of the part's `values`.
         """
         statement = Statement()
-        names, events = self._each(statement, question, filters, external_ids, ALL, with_operations=True)
+        names, events = self._each(statement, question, filters, external_ids, part, with_operations=True)
         chosen = "".join(f"{name}, " for name in names)
-        ranked = (
-            f"SELECT e.*, row_number() OVER (PARTITION BY {', '.join([*names, 'value'])} ORDER BY {_LATEST}) AS place"
-            f" FROM ({events}) e WHERE value IS NOT NULL AND operation IN ('{_ADD}', '{_REMOVE}')"
+        ranked = self._dialect.ranked(
+            f"SELECT * FROM ({events}) e WHERE value IS NOT NULL AND operation IN ('{_ADD}', '{_REMOVE}')",
+            [*names, "value"],
         )
-        of_latest = ", ".join(f"MAX(CASE WHEN place = 1 THEN {column} END)" for column in _PLACE_COLUMNS)
+        of_latest = self._dialect.of_latest
         by_value = (
             f"SELECT {chosen}MIN(timestamp) AS first_at, MIN(sequence) AS first_sequence, COUNT(*) AS n,"
-            f" {self._paid(question)} AS price, MAX(CASE WHEN place = 1 AND operation = '{_ADD}' THEN 1 ELSE 0 END)"
-            f" AS added, value, {{}} FROM ({ranked}) r{_grouped([*names, 'value'])}"
+            f" {self._paid(question)} AS price, CASE WHEN {of_latest('operation')} = '{_ADD}' THEN 1 ELSE 0 END AS"
+            f" added, value, {{}} FROM ({ranked}) r{_grouped([*names, 'value'])}"
         )
-        if filters is not None:
-            return self._run(statement, by_value.format(of_latest))
+        if filters is not None or part.values is not None:
+            return self._run(statement, by_value.format(", ".join(map(of_latest, _PLACE_COLUMNS))))
         counted = self._distinct(question, names, by_value.format("0 AS spoken"))
         return [row[:-1] for row in self._run(statement, counted)]
 
@@ -463,21 +491,23 @@ class EventCounts:
         dialect, field_name = self._dialect, question.field_name
         scope = self._scope(statement, question, filters)
         deciding = scope.deciding(external_ids)
-        columns = {**deciding, "timestamp": "timestamp", "sequence": "sequence", "price": NO_NUMBER}
+        columns = {**deciding, "timestamp": "timestamp", "sequence": "sequence", "price": dialect.no_number}
         if question.amounts:
             columns["price"] = dialect.price
         match CountedAs(question.aggregation_type):
             case CountedAs.COUNT:
                 pass
             case CountedAs.UNIQUE_COUNT:
-                columns["value"] = "CAST(NULL AS text)" if field_name is None else scope.text(field_name)
+                columns["value"] = dialect.no_text if field_name is None else scope.text(field_name)
                 if with_operations:
                     columns |= {name: name for name in _PLACE_COLUMNS}
                     columns["operation"] = f"coalesce({scope.text('operation_type')}, '{_ADD}')"
                 else:
                     columns["spoken"] = dialect.names_operation
             case CountedAs.WEIGHTED_SUM:
-                columns["weighted"] = NO_NUMBER if field_name is None else dialect.weighted(statement, field_name)
+                columns["weighted"] = (
+                    dialect.no_number if field_name is None else dialect.weighted(statement, field_name)
+                )
                 columns["held_at"] = "timestamp"
                 if question.held_from is not None:
                     held_from = statement.number(microseconds(question.held_from))
@@ -486,6 +516,10 @@ class EventCounts:
                 columns |= dialect.numbers(statement, field_name or "")
                 columns |= {name: name for name in _PLACE_COLUMNS} if part.at is not None else {}
         tests = self._tests(statement, question, external_ids, part) + scope.of_properties()
+        if field_name is not None and part.values is not None:
+            tests.append(scope.among(scope.text(field_name), part.values))
+        if field_name is not None and part.without is not None:
+            tests.append(f"NOT coalesce({scope.among(scope.text(field_name), part.without)}, 1 = 0)")
         if field_name is None and question.aggregation_type != CountedAs.COUNT:
             tests.append("1 = 0")
         source = dialect.by_time
@@ -515,7 +549,7 @@ class EventCounts:
         else:
             listed = self._dialect.texts_in.format(statement.bind(json.dumps(list(external_ids), ensure_ascii=False)))
             tests.append(f"external_subscription_id IN (SELECT value FROM {listed})")
-        tests.append(f"code = {statement.bind(question.code)}")
+        tests += [f"code = {statement.bind(question.code)}", *self._dialect.further_tests]
         earliest = None if question.earliest is None else microseconds(question.earliest)
         latest = None if question.latest_timestamp is None else microseconds(question.latest_timestamp)
         if part.between is not None:
@@ -533,7 +567,7 @@ class EventCounts:
             tests.append(f"{_PLACE} < {_order(statement, question.before.order)}")
         if part.stored_up_to is not None:
             # The plus keeps SQLite from searching by the sequence number.
-            tests.append(f"+sequence <= {statement.number(part.stored_up_to)}")
+            tests.append(f"{self._dialect.sequence} <= {statement.number(part.stored_up_to)}")
         if question.stored_after is not None:
             tests.append(f"sequence > {statement.number(question.stored_after)}")
         if question.known_at is not None:
@@ -548,15 +582,17 @@ class EventCounts:
 
     def _columns(self, question: EventQuery) -> Sequence[str]:
         """What the aggregation needs of the events of a row."""
-        dialect = self._dialect
-        columns: Mapping[CountedAs, Sequence[str]] = {
-            CountedAs.COUNT: (),
-            CountedAs.SUM: (dialect.total,),
-            CountedAs.MAX: (dialect.largest,),
-            CountedAs.LATEST: ("MAX(timestamp)",),
-            CountedAs.WEIGHTED_SUM: (dialect.change, dialect.moment, "MAX(timestamp)"),
-        }
-        return columns[CountedAs(question.aggregation_type)]
+        match CountedAs(question.aggregation_type):
+            case CountedAs.SUM:
+                return (self._dialect.total,)
+            case CountedAs.MAX:
+                return (self._dialect.largest,)
+            case CountedAs.LATEST:
+                return ("MAX(timestamp)",)
+            case CountedAs.WEIGHTED_SUM:
+                return (self._dialect.change, self._dialect.moment, "MAX(timestamp)")
+            case CountedAs.COUNT | CountedAs.UNIQUE_COUNT:
+                return ()
 
     def _counting(self, question: EventQuery) -> str:
         """The condition for events that count."""
@@ -569,7 +605,7 @@ class EventCounts:
                 return f" WHERE {self._dialect.is_number}"
 
     def _paid(self, question: EventQuery, over: str = "") -> str:
-        return f"{self._dialect.sum_of('price')}{over}" if question.amounts else NO_NUMBER
+        return f"{self._dialect.sum_of('price')}{over}" if question.amounts else self._dialect.no_number
 
     def _run(self, statement: Statement, sql: str) -> list[Row]:
         return self._connection.execute(*statement.finished(sql)).fetchall()

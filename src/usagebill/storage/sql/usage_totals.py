@@ -50,7 +50,6 @@ from usagebill.logs import Log
 from usagebill.storage.event_queries import CountedAs, EventQuery, Group, StateFault
 from usagebill.storage.event_rows import instant, microseconds
 from usagebill.storage.sql.counting import (
-    NO_NUMBER,
     Buckets,
     Dialect,
     EventCounts,
@@ -413,7 +412,7 @@ class Usage:
         }
         columns = [f"{sql} AS {name}" for name, sql in deciding.items()]
         columns += ["MIN(first_at)", "MIN(first_sequence)", "CAST(SUM(n) AS bigint)"]
-        columns.append(dialect.sum_of("paid") if question.amounts else NO_NUMBER)
+        columns.append(dialect.sum_of("paid") if question.amounts else dialect.no_number)
         columns += kept[CountedAs(question.aggregation_type)]
         parts = " UNION ALL ".join(
             f"SELECT * FROM usage_totals WHERE {_buckets(statement, series.id, part.width, part.first, part.last)}"
@@ -459,7 +458,7 @@ class Usage:
             columns = "".join(f"{sql} AS {name}, " for name, sql in scope.deciding().items())
             tests = " AND ".join([kept(statement), *scope.of_properties()])
             return (
-                f"SELECT {columns}value, first_at, first_sequence, {NO_NUMBER} AS price, 0 AS spoken"
+                f"SELECT {columns}value, first_at, first_sequence, {self._dialect.no_number} AS price, 0 AS spoken"
                 f" FROM usage_totals s WHERE {tests}"
             )
 
@@ -772,8 +771,8 @@ class UsageTotals:
         columns = {f"k{place}": dialect.text(statement, key) for place, key in enumerate(shape.keys)}
         keys = ", ".join(columns)
         columns |= {name: name for name in ("timestamp", "sequence", "created_at")}
-        columns["value"], columns["spoken"], columns["price"] = "''", "0", NO_NUMBER
-        counting, kept = "1 = 1", dict.fromkeys(_NUMBERED, NO_NUMBER)
+        columns["value"], columns["spoken"], columns["price"] = "''", "0", dialect.no_number
+        counting, kept = "1 = 1", dict.fromkeys(_NUMBERED, dialect.no_number)
         if shape.kind == NUMBERS:
             columns |= {**dialect.numbers(statement, named), "price": dialect.price}
             counting = dialect.is_number

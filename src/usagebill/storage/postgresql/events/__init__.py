@@ -242,9 +242,6 @@ class PostgresEvents:
         where, values = size_sql(self._organization_id, question)
         return self._number(f"SELECT COUNT(*) FROM (SELECT 1 FROM events{where} LIMIT ?) first", (*values, at_most))
 
-    def announce(self, queries: object) -> None:
-        """See `storage.ports.EventLog.announce`: nothing is gained here."""
-
     def known_up_to(self, question: EventQuery, sequence: int) -> int:
         if question.known_at is not None:
             unknown = self._connection.execute(

@@ -23,7 +23,6 @@ class PostgresDialect(Dialect):
     by_time = in_advance = newest = "events"
     is_in_advance = "in_advance"
     texts_in = "json_array_elements_text({}::json)"
-    arrays_in = "json_array_elements({}::json)"
     array = "jsonb_build_array"
     least, greatest = "least", "greatest"
     price = "precise_total_amount_cents::numeric"
@@ -50,6 +49,10 @@ class PostgresDialect(Dialect):
 
     def is_one_of(self, statement: Statement, column: str, numbers: Sequence[int]) -> str:
         return f"{column} = ANY({statement.bind(list(numbers))}::bigint[])"
+
+    def is_one_of_rows(self, statement: Statement, texts: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        columns = ", ".join(f"{statement.bind(list(column))}::text[]" for column in zip(*rows, strict=True))
+        return f"({', '.join(texts)}) IN (SELECT * FROM unnest({columns}))"
 
     def sum_of(self, column: str) -> str:
         return f"SUM({column})"

@@ -251,9 +251,6 @@ class SqliteEvents:
         ).fetchone()
         return int(row[0])
 
-    def announce(self, queries: object) -> None:
-        """See `storage.ports.EventLog.announce`: nothing is gained here."""
-
     def known_up_to(self, question: EventQuery, sequence: int) -> int:
         if question.known_at is not None:
             unknown = self._connection.execute(

@@ -109,7 +109,7 @@ class SqliteDialect(Dialect):
     in_advance = "events INDEXED BY events_stored"
     newest = "events NOT INDEXED"
     is_in_advance = "in_advance = 1"
-    texts_in = arrays_in = "json_each({})"
+    texts_in = "json_each({})"
     array = "json_array"
     least, greatest = "min", "max"
     price = "precise_total_amount_cents"
@@ -149,6 +149,11 @@ class SqliteDialect(Dialect):
 
     def is_one_of(self, statement: Statement, column: str, numbers: Sequence[int]) -> str:
         return f"{column} IN (SELECT value FROM json_each({statement.bind(json.dumps(numbers))}))"
+
+    def is_one_of_rows(self, statement: Statement, texts: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        members = ", ".join(f"value ->> {place}" for place in range(len(texts)))
+        listed = statement.bind(json.dumps(rows, ensure_ascii=False))
+        return f"({', '.join(texts)}) IN (SELECT {members} FROM json_each({listed}))"
 
     def sum_of(self, column: str) -> str:
         return _if_any("exact_sum", column)
