@@ -20,6 +20,7 @@ import attrs
 import cattrs
 
 from usagebill.core import limits
+from usagebill.core.error_codes import CODES
 from usagebill.core.errors import Invalid, joined_place
 from usagebill.core.instants import parse_instant
 from usagebill.core.limits import Range
@@ -291,17 +292,11 @@ def _is_read(hint: Any) -> bool:
     return inner is not object and not _is_mapping(inner)
 
 
-def _longest_list(value: object, *, is_read: bool) -> int:
+def _entries(value: object, *, is_read: bool) -> int:
     """The number of entries of a list, or of the longest one inside if nothing here reads what is inside."""
-    longest, pending = 0, [value]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, (list, tuple)):
-            longest = max(longest, len(item))
-            pending.extend(() if is_read else item)
-        elif isinstance(item, Mapping) and not is_read:
-            pending.extend(item.values())
-    return longest
+    if not is_read:
+        return limits.longest_list(value)
+    return len(value) if isinstance(value, (list, tuple)) else 0
 
 
 def _class(kind: Any) -> Callable[[Any, Any], Any]:
@@ -319,11 +314,9 @@ def _class(kind: Any) -> Callable[[Any, Any], Any]:
         reasons: dict[str, str] = {}
         for name, hint in hints.items():
             if name in value:
-                if (
-                    most[name] is not None
-                    and (length := _longest_list(value[name], is_read=_is_read(hint))) > most[name]
-                ):
-                    wrong[name] = ["too_many_values"]
+                if most[name] is not None and (length := _entries(value[name], is_read=_is_read(hint))) > most[name]:
+                    code = f"too_many_{name}"
+                    wrong[name] = [code if code in CODES else "too_many_values"]
                     reasons[name] = f"has {length:,} values; send at most {most[name]:,}"
                     continue
                 try:

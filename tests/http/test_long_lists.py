@@ -16,14 +16,15 @@ from tests.scenarios import Scenario
 from usagebill.core.errors import Invalid
 from usagebill.core.limits import MOST_ENTRIES
 from usagebill.core.near_names import near_name
+from usagebill.core.pricing import MODELS, normalized_properties, validate_properties
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
 from usagebill.reference import hints_of
 from usagebill.refusals import word
 
 Place = tuple[str | int, ...]
-# Filters, their values and prices have bounds of their own, which tests of plans and metrics check.
-BOUNDED_ELSEWHERE = {"filters", "properties", "values"}
+# The lists in the prices of a charge are bounded by its model (below); those of an event by the size of its body alone.
+BOUNDED_ELSEWHERE = {"properties"}
 
 
 @pytest.fixture(scope="module")
@@ -37,49 +38,53 @@ def known(box: Scenario) -> dict[str, str]:
     return world(box)
 
 
-def lists(kind: type, above: tuple[type, ...] = ()) -> Iterator[Place]:
-    """The places of all lists in an input."""
+def lists(kind: type, above: tuple[type, ...] = ()) -> Iterator[tuple[Place, int]]:
+    """The places of all lists in an input, each with the most entries that it may have."""
+    most = {field.name: field.metadata.get("most") or MOST_ENTRIES for field in attrs.fields(kind)}
     for name, hint in hints_of(kind).items():
         if name not in BOUNDED_ELSEWHERE:
-            yield from ((name, *place) for place in within(hint, (*above, kind)))
+            yield from (((name, *place), own or most[name]) for place, own in within(hint, (*above, kind)))
 
 
-def within(hint: Any, above: tuple[type, ...]) -> Iterator[Place]:
+def within(hint: Any, above: tuple[type, ...]) -> Iterator[tuple[Place, int | None]]:
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
         for option in get_args(hint):
             yield from within(option, above)
     elif origin in (list, tuple):
-        yield ()
-        yield from ((0, *place) for place in within(get_args(hint)[0], above))
+        yield (), None
+        yield from (((0, *place), most) for place, most in within(get_args(hint)[0], above))
     elif origin is Mapping:
-        yield from (("key", *place) for place in within(get_args(hint)[1], above))
+        inner = get_args(hint)[1]
+        # The values of a filter, by their key.
+        of_key = tuple[str, ...] if inner is object else inner
+        yield from ((("key", *place), most) for place, most in within(of_key, above))
     elif isinstance(hint, type) and attrs.has(hint) and hint not in above:
         yield from lists(hint, above)
 
 
 BODIES = [
-    pytest.param(endpoint, place, id=f"{endpoint.method} {endpoint.path} {'.'.join(map(str, place))}")
+    pytest.param(endpoint, place, most, id=f"{endpoint.method} {endpoint.path} {'.'.join(map(str, place))}")
     for endpoint in endpoints()
     if endpoint.body is not None
-    for place in sorted(set(lists(endpoint.body)), key=str)
+    for place, most in sorted(set(lists(endpoint.body)), key=str)
 ]
 QUERIES = [
     pytest.param(endpoint, place[0], id=f"{endpoint.path} {place[0]}")
     for endpoint in endpoints()
     if endpoint.method == "GET" and endpoint.query is not None
-    for place in lists(endpoint.query)
+    for place, _ in lists(endpoint.query)
     if len(place) == 1
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("endpoint", "place"), BODIES)
+@pytest.mark.parametrize(("endpoint", "place", "most"), BODIES)
 def test_every_list_of_a_body_is_bounded(
-    box: Scenario, known: dict[str, str], endpoint: Endpoint, place: Place
+    box: Scenario, known: dict[str, str], endpoint: Endpoint, place: Place, most: int
 ) -> None:
     assert endpoint.body is not None
-    body = put(valid_bodies(known).get(endpoint.body.__name__, {}), place, ["x"] * (MOST_ENTRIES + 1))
+    body = put(valid_bodies(known).get(endpoint.body.__name__, {}), place, ["x"] * (most + 1))
     sent = body if endpoint.root is None else {endpoint.root: body}
     status, answer = box.request(endpoint.method, path_of(endpoint, known, {}), json=sent)
     if status == 404 and place == ("thresholds",):
@@ -87,6 +92,28 @@ def test_every_list_of_a_body_is_bounded(
         return
     assert status == 422, answer
     assert any(code in str(answer["error_details"]) for code in ("too_many_", "invalid_count")), answer
+
+
+RANGE = {"from_value": 0, "to_value": None, "per_unit_amount": "1", "flat_amount": "1", "rate": "1"}
+PRICES = [
+    *((name, "pricing_group_keys", "x") for name in MODELS),
+    *((name, "presentation_group_keys", {"value": "x"}) for name in MODELS),
+    *((name, key, RANGE) for name in MODELS for key in MODELS[name].keys if key.endswith("_ranges")),
+    ("custom", "custom_properties", 1),
+]
+
+
+@pytest.mark.parametrize(("model", "key", "entry"), PRICES)
+def test_every_list_in_the_prices_of_a_charge_is_bounded(model: str, key: str, entry: object) -> None:
+    def codes(entries: int) -> list[str]:
+        listed = [entry] * entries
+        properties = {key: {"a": {"b": listed}} if key == "custom_properties" else listed}
+        return list(validate_properties(model, normalized_properties(model, properties)))
+
+    bounded = {"too_many_keys", "too_many_values", f"invalid_{key}"}
+    assert bounded & set(codes(MOST_ENTRIES + 1))
+    if key == "custom_properties":
+        assert codes(MOST_ENTRIES) == []
 
 
 @pytest.mark.parametrize(("endpoint", "name"), QUERIES)

@@ -9,6 +9,7 @@ Sums and products have no limit: usage beyond 64 bits is billed to the cent.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -40,6 +41,19 @@ _MAJOR = Decimal(10**13)
 _UNITS = Decimal(10**30)
 # A hundred years: longer terms would end beyond the calendar.
 _DAYS = Decimal(36_500)
+
+
+def longest_list(value: object) -> int:
+    """The number of entries of the longest list anywhere in parsed JSON."""
+    longest, pending = 0, [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, (list, tuple)):
+            longest = max(longest, len(item))
+            pending.extend(item)
+        elif isinstance(item, Mapping):
+            pending.extend(item.values())
+    return longest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,10 @@ from usagebill.work import Reader, Work
 class MetricFilterInput:
     key: Maybe[str] = described("The property of events.", example="region", required="always")
     values: Maybe[tuple[str, ...]] = described(
-        "All values that charge filters may use.", example=["us", "eu"], required="always", most=None
+        "All values that charge filters may use.",
+        example=["us", "eu"],
+        required="always",
+        most=limits.MOST_FILTER_VALUES,
     )
 
 
@@ -64,7 +67,7 @@ class BillableMetricInput:
         "Computes the value of an event from its properties.", example="event.properties.gb * event.properties.hours"
     )
     filters: Maybe[tuple[MetricFilterInput, ...]] = described(
-        "The properties by which prices may differ, and their values.", most=None
+        "The properties by which prices may differ, and their values."
     )
 
 

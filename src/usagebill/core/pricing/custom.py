@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from usagebill.core.limits import MOST_ENTRIES, longest_list
 from usagebill.core.numbers import divide
 from usagebill.core.pricing.model import Model, Price, never
 from usagebill.core.usage import Usage
@@ -29,8 +30,8 @@ def amount_details(properties: CustomProperties, usage: Usage) -> dict[str, obje
 
 
 def validate(properties: Mapping[str, object]) -> list[str]:
-    """Nothing to check: `custom_properties` belong to the program."""
-    return []
+    """`custom_properties` belong to the program; only the length of their lists is checked."""
+    return ["too_many_values"] if longest_list(properties) > MOST_ENTRIES else []
 
 
 def parse(properties: Mapping[str, object], subunits: int) -> CustomProperties:

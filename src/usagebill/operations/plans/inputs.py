@@ -23,7 +23,10 @@ class ChargeFilterInput:
         "Its prices, in the form of the charge's model.", example={"amount": "0.2"}, required="new", most=None
     )
     values: Maybe[Mapping[str, object]] = described(
-        "Property -> the values that match.", example={"region": ["us", "eu"]}, required="new", most=None
+        "Property -> the values that match.",
+        example={"region": ["us", "eu"]},
+        required="new",
+        most=limits.MOST_FILTER_VALUES,
     )
     cascade_updates: Maybe[bool] = ABSENT
 
@@ -52,7 +55,7 @@ class ChargeInput:
         "Whether events may choose the wallet that pays for them.", default="false"
     )
     properties: Maybe[Mapping[str, object]] = up_to(None)
-    filters: Maybe[tuple[ChargeFilterInput, ...]] = up_to(None)
+    filters: Maybe[tuple[ChargeFilterInput, ...]] = up_to(limits.MOST_FILTERS)
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
     applied_pricing_unit: Maybe[AppliedPricingUnitInput] = described(
         "A pricing unit of your own, and its conversion rate."
