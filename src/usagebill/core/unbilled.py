@@ -67,7 +67,8 @@ class Closing(NamedTuple):
 
 
 class Advance(NamedTuple):
-    """A time in which a metric is or was charged in advance, until the second instant (None: still).
+    """A time in which a metric is or was charged in advance, until the second instant (None: still). Events from
+    `caught_up_from` on had their fees though they came before it.
 
     `by_event_prices`: the charge takes its price from the events.
     """
@@ -75,6 +76,7 @@ class Advance(NamedTuple):
     since: datetime
     until: datetime | None
     by_event_prices: bool = False
+    caught_up_from: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,6 +285,19 @@ def _with_history(ordered: Sequence[Service]) -> list[Service]:
 
 def _within(service: Service, earliest: datetime | None, latest: datetime | None, missing: Reason) -> list[Stretch]:
     """The fate of events in the time of a service; `missing` is the reason while nothing charges for them."""
+    since = next((time.caught_up_from for time in service.advance if time.caught_up_from is not None), None)
+    if since is not None:
+        usual = replace(service, advance=tuple(time._replace(caught_up_from=None) for time in service.advance))
+        times = (Advance(_ALWAYS if time.caught_up_from else time.since, *time[1:3]) for time in service.advance)
+        caught_up = replace(service, advance=tuple(times))
+        if latest is not None and since > latest:
+            return _within(usual, earliest, latest, missing)
+        if earliest is not None and since <= earliest:
+            return _within(caught_up, earliest, latest, missing)
+        return [
+            *_within(usual, earliest, since - MICROSECOND, missing),
+            *_within(caught_up, since, latest, missing),
+        ]
     closed = service.closed_before
     if closed is None or (earliest is not None and closed <= earliest):
         return _tiled(service, earliest, latest, missing)

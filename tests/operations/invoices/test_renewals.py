@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -195,3 +197,22 @@ def test_an_upgrade_groups_what_was_paid_and_later_ones_take_the_rest(box: Scena
     assert sorted(len(invoice["fees"]) for invoice in grouped(box)) == [1, 1]
     (renewal,) = renewals(box)
     assert renewal["units"] == "2.0"
+
+
+def test_a_late_run_renews_no_more_than_one_on_time() -> None:
+    def lived(move: Callable[[Scenario, str], None]) -> list[list[int]]:
+        with Scenario("2024-01-01T00:00:00Z") as box:
+            box.customer()
+            box.plan(
+                charge_on(box.metric("seats", "unique_count_agg", recurring=True), amount="31", pay_in_advance=True)
+            )
+            box.subscribe()
+            box.event("seats", value="a")
+            # A seat of January, sent at the very instant of the run: it is of the period after, where it is renewed.
+            move(box, "2024-02-01T00:10:00Z")
+            box.events("seats", {"at": datetime(2024, 1, 31, 11, tzinfo=UTC).timestamp(), "value": "b"})
+            box.travel_to("2024-03-02T00:00:00Z")
+            paid = [[fee["amount_cents"] for fee in invoice["fees"]] for invoice in box.invoices()]
+            return [[cents for cents in fees if cents] for fees in paid]
+
+    assert lived(Scenario.travel_to) == lived(Scenario.jump_to) == [[3100], [3100], [3100], [6200]]

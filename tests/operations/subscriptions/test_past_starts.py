@@ -248,3 +248,28 @@ def test_a_trial_that_is_over_is_passed_and_one_that_runs_ends_later(box: Scenar
     box.travel_to("2024-03-31T23:00:00Z")
     # It ends on 31 March at 08:00: one day of 31.
     assert billed(box) == [("2024-03-20", 3100), ("2024-03-31", 100)]
+
+
+@pytest.mark.parametrize(
+    ("bill_from", "billed", "listed"),
+    [
+        ("now", [], ["t4", "t3", "t2", "t1"]),
+        ("current_period", [400], ["t3", "t2", "t1"]),
+        ("start", [300, 500, 400], ["t1"]),
+    ],
+)
+def test_an_event_in_advance_from_before_the_creation_is_billed_or_on_the_list_and_never_both(
+    bill_from: str, billed: list[int], listed: list[str]
+) -> None:
+    with Scenario("2024-01-01T00:00:00Z") as box:
+        box.customer()
+        box.plan(charge_on(box.metric("gb"), amount="1", pay_in_advance=True))
+        for day, units in (("01-09", 1), ("01-12", 3), ("02-20", 5), ("03-05", 4)):
+            box.travel_to(f"2024-{day}T12:00:00Z")
+            box.event("gb", value=units)
+        box.travel_to(CREATED)
+        box.subscribe(subscription_at=START, bill_from=bill_from)
+        box.run_due()
+        fees = [fee["amount_cents"] for invoice in box.invoices() for fee in invoice["fees"] if fee["amount_cents"]]
+        assert fees == billed
+        assert [event["transaction_id"] for event in box.get("/events?unbilled=true")["events"]] == listed

@@ -149,7 +149,7 @@ def renewals_of(reader: Reader, context: BillingContext, charge: Charge) -> list
         subscription=subscription,
         currency=context.plan.amount_currency,
         window=window,
-        known_at=reader.now,
+        known_at=reader.known_at,
     )
     metric = context.definition.metrics[charge.billable_metric_id]
     first, last = _coming(context)
