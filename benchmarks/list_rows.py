@@ -17,7 +17,6 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_requests import PaymentRequest
 from usagebill.operations import api_keys
 from usagebill.storage.sqlite import schema
-from usagebill.storage.sqlite.counted_texts import count_common, is_counting_behind
 from usagebill.storage.sqlite.engine import functions
 from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.tables import TABLES
@@ -25,7 +24,6 @@ from usagebill.work import Work
 
 NOW = datetime(2024, 7, 1, 12, tzinfo=UTC)
 _BATCH = 100_000
-_COUNTED_AT_ONCE = 10_000
 _FIRST_WEEK = "'2021-07-01'"
 _NAMES = ("Alba", "Borealis", "Cygnus", "Delta", "Eskimo", "Fjord", "Granit", "Helios", "Indigo", "Juniper")
 _TRADES = ("Logistics", "Software", "Energy", "Foods", "Media", "Robotics", "Travel", "Health", "Capital", "Textiles")
@@ -374,9 +372,6 @@ def fill(path: Path, rows: int, events: int) -> None:
         connection.execute(f'DROP TABLE IF EXISTS "{listed.name}_counts"')
     connection.execute(f"PRAGMA user_version = {schema.VERSION - 1}")
     schema.bring_forward(connection)
-    # A worker does this between writes, in smaller batches.
-    while is_counting_behind(connection):
-        count_common(connection, _COUNTED_AT_ONCE)
     connection.close()
     with Billing(path, clock=ManualClock(NOW)) as billing:
         while billing.roll_up_usage():

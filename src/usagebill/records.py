@@ -110,7 +110,14 @@ def presented(viewer: Viewer, result: Any, again: Callable[[int], Any] | None) -
     if isinstance(result, Page):
         items = [_presented_one(viewer, item) for item in result.items]
         ask = None if again is None else lambda page: presented(viewer, again(page), again)
-        return Pages(items=items, page=result.page, per_page=result.per_page, total_count=result.total_count, ask=ask)
+        return Pages(
+            items=items,
+            page=result.page,
+            per_page=result.per_page,
+            total_count=result.total_count,
+            total_count_is_exact=result.total_count_is_exact,
+            ask=ask,
+        )
     if isinstance(result, list):
         return [_presented_one(viewer, item) for item in result]
     if type(result) is tuple:  # an event remains a named tuple
@@ -149,7 +156,8 @@ class Pages(Page[R], Generic[R]):
                 if key not in met:
                     met.add(key)
                     yield item
-            if page.ask is None or not page.items or page.page * page.per_page >= page.total_count:
+            is_last = page.total_count_is_exact and page.page * page.per_page >= page.total_count
+            if page.ask is None or not page.items or is_last:
                 return
             page = page.ask(page.page + 1)
 

@@ -248,7 +248,13 @@ class Reader:
         """One page of the matching records, newest first unless ordered otherwise."""
         limit, offset = paging.per_page, (paging.page - 1) * paging.per_page
         items, total = self.tx.page(kind, *conditions, order=order, limit=limit, offset=offset, deleted=deleted)
-        return Page(items=items, page=paging.page, per_page=paging.per_page, total_count=total)
+        return Page(
+            items=items,
+            page=paging.page,
+            per_page=paging.per_page,
+            total_count=total.count,
+            total_count_is_exact=total.is_exact,
+        )
 
 
 class Terms(TypedDict):

@@ -58,7 +58,7 @@ def wrong_count(url: str) -> str:
     """A statement that makes the list of customers show three more in Germany than there are."""
     if url.startswith("postgresql"):
         return "UPDATE list_counts SET n = n + 3 WHERE kind = 'customers' AND facets[3] = 'DE'"
-    return "UPDATE customers_counts SET n = n + 3 WHERE f2 = 'DE'"
+    return "UPDATE customers_counts SET n = n + 3 WHERE country = 'DE'"
 
 
 def test_a_wrong_total_is_named_by_the_audit_and_corrected_from_the_command_line(file: str) -> None:
@@ -84,7 +84,7 @@ def test_a_count_that_is_missing_or_of_no_record_is_named_too(file: str) -> None
     moved = (
         "UPDATE list_counts SET facets[3] = 'FR' WHERE kind = 'customers' AND facets[3] = 'NL'"
         if file.startswith("postgresql")
-        else "UPDATE customers_counts SET f2 = 'FR' WHERE f2 = 'NL'"
+        else "UPDATE customers_counts SET country = 'FR' WHERE country = 'NL'"
     )
     execute(file, moved)
     with Billing(file, deliver=False) as billing:
@@ -146,13 +146,28 @@ def test_wrong_totals_of_events_are_found_by_an_audit_that_reads_events(
         assert billing.audit().found == 0
 
 
-@pytest.mark.parametrize("table", ["customers_metadata", "customers_metadata_counts"])
-def test_wrong_totals_of_metadata_are_found(tmp_path: Path, table: str) -> None:
+def test_metadata_that_lists_do_not_find_is_named_and_found_again(tmp_path: Path) -> None:
     path = str(tmp_path / "billing.db")
     fill(path)
-    execute(path, f"DELETE FROM {table} WHERE value = 'gold'")
+    execute(path, "DELETE FROM customers_values WHERE value = 'gold'")
     with Billing(path, deliver=False) as billing:
-        assert "metadata plan=gold" in str(billing.audit().findings)
+        assert billing.customers.list(metadata={"plan": "gold"}).total_count == 0
+        (finding,) = billing.audit().findings
+        assert (finding.detail, finding.expected, finding.found) == ("metadata plan=gold", "3", "0")
         assert billing.lists.recount() == ["customers"]
         assert billing.customers.list(metadata={"plan": "gold"}).total_count == 3
+        assert billing.audit().found == 0
+
+
+def test_texts_that_searches_do_not_find_are_named_and_found_again(tmp_path: Path) -> None:
+    path = str(tmp_path / "billing.db")
+    fill(path)
+    execute(path, "UPDATE customers_documents SET document = 'nobody' WHERE document LIKE '%ada%'")
+    with Billing(path, deliver=False) as billing:
+        assert billing.customers.list(search_term="ada").total_count == 0
+        id = billing.customers.get("ada").id
+        findings = {(finding.detail, finding.expected, finding.found) for finding in billing.audit().findings}
+        assert findings == {(f"document of {id}", "0", "1"), (f"document of {id}", "1", "0")}
+        assert billing.lists.recount() == ["customers"]
+        assert billing.customers.list(search_term="ada").total_count == 1
         assert billing.audit().found == 0

@@ -380,7 +380,7 @@ def test_pages_of_searches_are_those_of_the_records_that_contain_the_text(
                         kind, *conditions, order=[desc("created_at")], limit=3, offset=offset
                     )
                 )
-                shown.append(([record.id for record in records], total))
+                shown.append(([record.id for record in records], total.count))
             return shown
 
         def check(kind: type, *conditions: Condition) -> int:

@@ -53,9 +53,8 @@ def without_lists(file: Path) -> list[str]:
     connection = sqlite3.connect(file)
     added = connection.execute(
         "SELECT type, name FROM sqlite_schema WHERE type = 'trigger' OR (type = 'index' AND sql LIKE 'CREATE INDEX%')"
-        " OR (type = 'table' AND (name GLOB '*_counts' OR name GLOB '*_texts' OR name GLOB '*_search'"
-        " OR name GLOB '*_short' OR name GLOB '*_common*' OR name GLOB '*_profile*'"
-        " OR name IN ('customers_metadata', 'invoices_metadata'))) ORDER BY type = 'table'"
+        " OR (type = 'table' AND (name GLOB '*_counts' OR name GLOB '*_documents' OR name GLOB '*_search'"
+        " OR name GLOB '*_values')) ORDER BY type = 'table'"
     ).fetchall()
     connection.close()
     return [f'DROP {kind} "{name}"' for kind, name in added]
@@ -374,6 +373,7 @@ TABLES_OF_VERSIONS = {
     53: "48c4b59ceaae4420",
     54: "48c4b59ceaae4420",
     55: "5461d418f5a03d06",
+    56: "bdc22d2348b54115",
 }
 
 

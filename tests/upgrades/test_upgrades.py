@@ -23,7 +23,7 @@ FILES = sorted(Path(__file__).parent.glob("v*.db.gz"))
 NOW = datetime(2024, 2, 1, 3, tzinfo=UTC)
 # What is kept about records, and not records themselves.
 _KEPT = (
-    *("_counts", "_texts", "_search", "_short", "_metadata", "_common", "_profile"),
+    *("_counts", "_texts", "_search", "_short", "_metadata", "_common", "_profile", "_documents", "_values"),
     *("sqlite_", "unfilled_lists", "event_counts_made"),
     *("usage_series", "usage_states", "usage_slots", "usage_rolled_up", "event_filter_values"),
 )
@@ -89,6 +89,9 @@ def test_an_older_file_keeps_its_records_and_gets_this_versions_schema(older: Pa
     SqliteStore(tmp_path / "new.db").close()
     upgraded, new = columns(older), columns(tmp_path / "new.db")
     assert set(upgraded) >= set(new)
+    # What lists were read from before is gone.
+    former = ("_texts", "_short", "_metadata", "_metadata_counts", "_common", "_sets")
+    assert not [table for table in upgraded if table.endswith(former)]
     assert {name: new[name] - upgraded[name] for name in new} == {name: set() for name in new}
     connection = sqlite3.connect(older)
     assert connection.execute("PRAGMA user_version").fetchone()[0] == schema.VERSION

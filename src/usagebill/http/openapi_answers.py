@@ -44,6 +44,13 @@ PAGE_META = {
         "prev_page": {"type": ["integer", "null"], "description": "The page before it; null before the first."},
         "total_pages": {"type": "integer", "description": "How many pages there are."},
         "total_count": {"type": "integer", "description": "How many records there are."},
+        "total_count_is_exact": {
+            "type": "boolean",
+            "description": (
+                "False if counting stopped at 10,000: there are more records, and pages go on behind them."
+                " Left out otherwise."
+            ),
+        },
     },
     "required": ["current_page", "next_page", "prev_page", "total_pages", "total_count"],
 }

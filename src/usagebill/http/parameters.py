@@ -80,14 +80,20 @@ def paging_of(parameters: Mapping[str, object]) -> Paging:
 
 
 def meta_of(page: Page[Any]) -> JsonObject:
-    """The `meta` of a page: an empty list has no pages."""
+    """The `meta` of a page: an empty list has no pages. A total that is not exact is said to be none."""
     if page.total_count == 0:
         return {"current_page": 0, "next_page": None, "prev_page": None, "total_pages": 0, "total_count": 0}
     pages = -(-page.total_count // page.per_page)
-    return {
+    meta: JsonObject = {
         "current_page": page.page,
         "next_page": page.page + 1 if page.page < pages else None,
         "prev_page": page.page - 1 if page.page > 1 else None,
         "total_pages": pages,
         "total_count": page.total_count,
     }
+    if not page.total_count_is_exact:
+        # Pages go on after the last one that was counted.
+        if meta["next_page"] is None and len(page.items) == page.per_page:
+            meta["next_page"] = page.page + 1
+        meta["total_count_is_exact"] = False
+    return meta

@@ -56,37 +56,51 @@ class SearchedWith:
     columns: tuple[str, ...]
 
 
-# A column, a column of a related record, or a condition.
-Facet = str | Joined | Condition
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Whether `condition` holds, under a name of its own."""
+
+    name: str
+    condition: Condition
+
+
+# A column, a column of a related record, or a flag.
+Facet = str | Joined | Flag
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """How many records a list has: `count`, or at least that many unless it `is_exact`."""
+
+    count: int
+    is_exact: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
     """How records of a kind are listed, in `order`; the id breaks ties, smallest first.
 
-    `facets` have few values together. `ranges` are columns of dates, instants or cents. `keys` are columns that name
-    another record; a list can be limited to the records of one, by an index in list order, and its items are found
-    within these. `valued` are required texts with many values, each with an index in list order, which is by day.
-    `narrow` are columns whose values few records share, each with an index in list order that has the facets too.
-    `shown` is the condition for a record to be listed at all; deleted records never are. `lead` is the facet that most
-    lists filter by. `searched_with` is the record that most searches cover besides the columns `searched`.
+    `facets` have few values together: records are counted by them. `ranges` are columns of dates, instants or cents.
+    `keys` are columns that name another record; a list can be limited to the records of one, by an index in list order.
+    `narrow` are other columns that filters name, each with an index in list order. `shown` is the condition for a
+    record to be listed at all; deleted records never are. Searches cover the columns `searched`, and most of them those
+    of the record that it is `searched_with`. `folded` are texts that are compared in any case; `items` are lists of
+    keys and values.
     """
 
     order: tuple[Order, ...] = (desc("created_at"),)
     facets: tuple[Facet, ...] = ()
     ranges: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
-    valued: tuple[str, ...] = ()
     narrow: tuple[str, ...] = ()
     shown: Condition | None = None
-    lead: str | None = None
     searched: tuple[str, ...] = ()
     searched_with: SearchedWith | None = None
     folded: tuple[str, ...] = ()
     items: tuple[str, ...] = ()
 
 
-def facets_name(facets: Iterable[Facet], values: Iterable[object]) -> str:
+def facets_name(facets: Iterable[str | Joined | Condition], values: Iterable[object]) -> str:
     """The records with these values of facets in words. Absent values are None, or empty bytes."""
     return ", ".join(
         f"{_facet_name(facet)}={'none' if value in (None, b'') else value}"
@@ -94,7 +108,7 @@ def facets_name(facets: Iterable[Facet], values: Iterable[object]) -> str:
     )
 
 
-def _facet_name(facet: Facet) -> str:
+def _facet_name(facet: str | Joined | Condition) -> str:
     """The facet in words: its column, or its condition."""
     match facet:
         case str():

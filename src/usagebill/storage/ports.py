@@ -21,7 +21,7 @@ from usagebill.storage.event_queries import (
     Group,
     StateFault,
 )
-from usagebill.storage.listings import CountFault
+from usagebill.storage.listings import CountFault, Total
 from usagebill.storage.sums import GroupKey, Sums
 
 R = TypeVar("R")
@@ -50,12 +50,15 @@ class UnusableTransaction(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[R]):
-    """One page of a list. `page` and `per_page` are those requested; `total_count` counts all matches."""
+    """One page of a list. `page` and `per_page` are those requested; `total_count` counts all matches. There are more
+    than that unless it is exact.
+    """
 
     items: Sequence[R]
     page: int
     per_page: int
     total_count: int
+    total_count_is_exact: bool = True
 
 
 class WaitingJobs(Protocol):
@@ -354,8 +357,10 @@ class Snapshot(Protocol):
         limit: int,
         offset: int = 0,
         deleted: bool = False,
-    ) -> tuple[list[R], int]:
-        """What `find` returns for this limit and offset, and what `count` does."""
+    ) -> tuple[list[R], Total]:
+        """What `find` returns for this limit and offset, and how many records there are. An engine may stop counting
+        at 10,000 where it would have to read more records than that.
+        """
 
     def each(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
@@ -484,8 +489,8 @@ class Store(Protocol):
         """
 
     def roll_up_usage(self) -> bool:
-        """Roll up some of the events that are in no running total yet, of all organizations, and count some of the
-        texts that searches look for; False if there is nothing to do.
+        """Roll up some of the events that are in no running total yet, of all organizations; False if there is nothing
+        to do.
 
         `EventLog.tallies` uses these states when there are many events. They never change a result.
         """

@@ -63,7 +63,7 @@ from usagebill.storage.conditions import (
     related,
     within,
 )
-from usagebill.storage.listings import Joined, Listing, SearchedWith
+from usagebill.storage.listings import Flag, Joined, Listing, SearchedWith
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,10 @@ TABLES: tuple[Table, ...] = (
                 "country",
                 "currency",
                 "billing_entity_id",
-                all_of(present("tax_identification_number"), ne("tax_identification_number", "")),
+                Flag(
+                    "has_tax_identification_number",
+                    all_of(present("tax_identification_number"), ne("tax_identification_number", "")),
+                ),
             ),
             narrow=("state", "zipcode"),
             searched=("name", "firstname", "lastname", "legal_name", "external_id", "email"),
@@ -144,7 +147,7 @@ TABLES: tuple[Table, ...] = (
         kind=Plan,
         name="plans",
         indexes=(("code",), ("parent_id",), ("usage_thresholds",), ("amount_currency",)),
-        listing=Listing(facets=(missing("parent_id"),)),
+        listing=Listing(facets=(Flag("is_original", missing("parent_id")),)),
     ),
     Table(
         kind=Charge, name="charges", indexes=(("plan_id",), ("billable_metric_id", "pay_in_advance"), ("parent_id",))
@@ -167,11 +170,10 @@ TABLES: tuple[Table, ...] = (
                 "billing_entity_id",
                 Joined(Plan, "plan_id", "code"),
                 Joined(Plan, "plan_id", "amount_currency"),
-                related(Plan, "plan_id", present("parent_id")),
-                related(Plan, "plan_id", missing("parent_id")),
+                Flag("is_overridden", related(Plan, "plan_id", present("parent_id"))),
+                Flag("is_not_overridden", related(Plan, "plan_id", missing("parent_id"))),
                 Joined(Customer, "customer_id", "billing_entity_id"),
             ),
-            lead="status",
         ),
         entitles=("external_id", "status", "plan_id"),
     ),
@@ -196,10 +198,10 @@ TABLES: tuple[Table, ...] = (
                 "invoice_type",
                 "currency",
                 "billing_entity_id",
-                present("payment_dispute_lost_at"),
-                more("total_paid_amount_cents", 0),
-                more("total_offset_amount_cents", 0),
-                PARTIALLY_PAID,
+                Flag("is_dispute_lost", present("payment_dispute_lost_at")),
+                Flag("is_settled_by_payment", more("total_paid_amount_cents", 0)),
+                Flag("is_settled_by_credit_note", more("total_offset_amount_cents", 0)),
+                Flag("is_partially_paid", PARTIALLY_PAID),
             ),
             ranges=("issuing_date", "total_amount_cents"),
             shown=within("status", VISIBLE),
@@ -257,7 +259,7 @@ TABLES: tuple[Table, ...] = (
         references={"customer_id": Customer, "coupon_id": Coupon},
         # By day, so that a deep page skips records without looking them up.
         listing=Listing(
-            facets=("status", related(Customer, "customer_id", missing("deleted_at"))),
+            facets=("status", Flag("has_customer", related(Customer, "customer_id", missing("deleted_at")))),
             ranges=("created_at",),
             keys=("coupon_id",),
         ),
@@ -275,9 +277,9 @@ TABLES: tuple[Table, ...] = (
                 "currency",
                 "self_billed",
                 "billing_entity_id",
-                more("credit_amount_cents", 0),
-                more("refund_amount_cents", 0),
-                more("offset_amount_cents", 0),
+                Flag("is_credit", more("credit_amount_cents", 0)),
+                Flag("is_refund", more("refund_amount_cents", 0)),
+                Flag("is_offset", more("offset_amount_cents", 0)),
             ),
             ranges=("issuing_date", "total_amount_cents"),
             shown=eq("status", CreditNoteStatus.FINALIZED),
@@ -379,7 +381,6 @@ TABLES: tuple[Table, ...] = (
             facets=("status", "webhook_type", "http_status", "webhook_endpoint_id"),
             ranges=("updated_at",),
             keys=("webhook_endpoint_id",),
-            lead="status",
             searched=("id", "object_id"),
         ),
     ),
@@ -501,7 +502,7 @@ TABLES: tuple[Table, ...] = (
             order=(desc("logged_at"),),
             facets=("http_method", "http_status", "api_version"),
             ranges=("logged_at",),
-            valued=("request_path", "client"),
+            narrow=("request_path", "client"),
         ),
     ),
     Table(

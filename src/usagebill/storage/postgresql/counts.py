@@ -25,7 +25,7 @@ from usagebill.storage.conditions import (
     Related,
     Within,
 )
-from usagebill.storage.listings import CountFault, Facet, Joined, facets_name
+from usagebill.storage.listings import CountFault, Flag, Joined, facets_name
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.queries import condition_sql, where_sql
 from usagebill.storage.postgresql.rows import rows_of, sql_value
@@ -53,8 +53,13 @@ class _Referred:
     row: str
 
 
+Facet = str | Joined | Condition
+
+
 def _facets(table: Table) -> tuple[Facet, ...]:
-    return () if table.listing is None else table.listing.facets
+    if table.listing is None:
+        return ()
+    return tuple(facet.condition if isinstance(facet, Flag) else facet for facet in table.listing.facets)
 
 
 def literal(value: object) -> str:

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from usagebill.storage.conditions import AnyOf, Compare, Condition, Item, Negate, Order, Related, Within
-from usagebill.storage.listings import Joined, facets_name
+from usagebill.storage.listings import Flag, Joined, facets_name
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.counts import LONGEST, counted_sql, fixed_sql, literal
 from usagebill.storage.postgresql.locks import lock_key
@@ -50,7 +50,8 @@ _WAITING: Final = 256
 def _facets(table: Table) -> tuple[str | Condition, ...]:
     """The facets that a record's own columns decide."""
     assert table.listing is not None
-    return tuple(facet for facet in table.listing.facets if not isinstance(facet, (Joined, Related)))
+    facets = (facet.condition if isinstance(facet, Flag) else facet for facet in table.listing.facets)
+    return tuple(facet for facet in facets if not isinstance(facet, (Joined, Related)))
 
 
 @cache

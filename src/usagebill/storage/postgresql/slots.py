@@ -6,13 +6,12 @@ A slot is a text that sorts like the values in it. Slots that a bound cuts in tw
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from usagebill.storage.conditions import Compare
 from usagebill.storage.postgresql.rows import sql_value
 from usagebill.storage.record_sql import quoted
-from usagebill.storage.sqlite.slots import range_kind
 from usagebill.storage.tables import Table
 
 BOUNDS: Final = frozenset({"<", "<=", ">", ">="})
@@ -34,6 +33,14 @@ class Span:
     first: str | None
     end: str | None
     cuts: tuple[tuple[Compare, ...], ...]
+
+
+def range_kind(table: Table, column: str) -> str:
+    """What the column of a range holds: "cents", an "instant" or a "date"."""
+    if column.endswith("_cents"):
+        return "cents"
+    hint = next(str(item.type) for item in fields(table.kind) if item.name == column)
+    return "instant" if "datetime" in hint else "date"
 
 
 def slot_sql(table: Table, column: str, row: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from usagebill.core.activity_logs import Change
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.event_queries import EventQuery
+from usagebill.storage.listings import Total
 from usagebill.storage.ports import NOT_ENCODED, Duplicate, Encoded
 from usagebill.storage.postgresql.changes import TRACKED, Touched, latest_change, log_changes, touched_since
 from usagebill.storage.postgresql.connection import Connection
@@ -360,7 +361,7 @@ class PostgresTransaction:
         limit: int,
         offset: int = 0,
         deleted: bool = False,
-    ) -> tuple[list[R], int]:
+    ) -> tuple[list[R], Total]:
         listed = self._organization_id, kind, conditions, deleted
         at_once = not deleted and self._reads_ahead
         page = self._page_at_once(kind, conditions, order, limit, offset) if at_once else None
@@ -369,17 +370,17 @@ class PostgresTransaction:
             if at_once:
                 self._memory.totals.note(listed, total)
             if offset >= total:
-                return [], total
+                return [], Total(total)
             records = self.find(
                 kind, *conditions, order=order, limit=limit, offset=offset, deleted=deleted, total=total
             )
-            return records, total
+            return records, Total(total)
         rows, total = page
         self._memory.totals.note(listed, total)
         records = list(map(rows_of(kind).codec.record, rows))
         self._keep(kind, records)
         self._memory.siblings.note(records)
-        return records, total
+        return records, Total(total)
 
     def _page_at_once(
         self, kind: type, conditions: tuple[Condition, ...], order: Sequence[Order], limit: int, offset: int

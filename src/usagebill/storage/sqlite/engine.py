@@ -22,9 +22,9 @@ from usagebill.storage import deadline
 from usagebill.storage.every_engine import EntitlingCommits, OneTransaction
 from usagebill.storage.sql.usage_totals import MissingSeries
 from usagebill.storage.sqlite.events import prepare
+from usagebill.storage.sqlite.listed import folded_document
 from usagebill.storage.sqlite.observing import Version
 from usagebill.storage.sqlite.schema import bring_forward, check_ours, check_version
-from usagebill.storage.sqlite.texts import folded, short_tokens
 from usagebill.storage.sqlite.transaction import SqliteTransaction
 from usagebill.storage.sqlite.undoing import TransactionLost, UndoneAlone
 from usagebill.storage.sqlite.write_counts import add_writes, write_counts
@@ -74,8 +74,7 @@ def _address(path: str, options: str) -> str:
 def functions(connection: sqlite3.Connection) -> None:
     """Register the SQL functions that queries use. No index uses them, so that any tool can check the file."""
     connection.create_function("casefold", 1, _casefold)
-    connection.create_function("folded", 1, folded)
-    connection.create_function("short_tokens", -1, short_tokens, deterministic=True)
+    connection.create_function("folded_document", -1, folded_document)
     # typeshed only knows aggregates of integers.
     connection.create_aggregate("stored_sum", 1, _StoredSum)  # type: ignore[arg-type]
     prepare(connection)

@@ -1,597 +1,429 @@
-"""Lists: the records of a page and the total count, by the cheapest plan.
+"""Lists: the page of a list, and how many records it has.
 
-The counts (`counts`) tell beforehand how many records match. If few do, an index gathers them and they are sorted; if
-many do, a walk through the index in list order soon fills a page. Either way, only ids are read until the records of
-the page are known.
+The total is the sum of counters (`listed`) if they cover the filters. A page is read in one of four ways, and SQLite's
+planner does the rest:
+
+1. a filter names a record, as of one customer: by that column's index;
+2. few records (`FEW`) have the facets asked for: by the index of facets;
+3. one of the filters, alone, leads to few records: their ids are looked up first (`_leads`);
+4. otherwise many records match, or nothing leads to them: along the list in its order, until the page is full.
+
+All conditions are tested in each way, so a page never depends on the way that is taken.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from usagebill.storage.conditions import (
     AllOf,
+    AnyOf,
     Compare,
     Condition,
+    Item,
     Negate,
+    Null,
     Order,
     Related,
+    SameText,
+    Search,
     Within,
+    eq,
 )
-from usagebill.storage.record_sql import bounded, kinds_in, quoted
-from usagebill.storage.sqlite.counts import (
-    UNFILTERED,
-    Counted,
-    counted,
-    has_facets,
-    whole_range,
+from usagebill.storage.listings import Flag, Joined, Listing, SearchedWith, Total
+from usagebill.storage.record_sql import bounded, implies, quoted
+from usagebill.storage.sqlite.listed import (
+    by_facets_sql,
+    columns_of,
+    facet_column,
+    is_searchable,
+    own_facets,
+    range_index,
+    shown_sql,
 )
-from usagebill.storage.sqlite.items import ItemQuery, item_query
-from usagebill.storage.sqlite.list_conditions import (
-    by_facets,
-    by_range,
-    driven_where,
-    first_in_list_order,
-    in_list_order,
-    index_in_order,
-    is_skewed,
-    item_within,
-    leads_past_text,
-    merged_facets,
-    merged_values,
-    partial_index_sql,
-    resolved,
-)
-from usagebill.storage.sqlite.list_costs import (
-    FEW,
-    Page,
-    Size,
-    gathers,
-    guides,
-    is_common,
-    is_nothing,
-    most_parts,
-    slot_tests,
-    walks,
-)
-from usagebill.storage.sqlite.queries import is_narrowed, looks_up, order_sql, where_sql
-from usagebill.storage.sqlite.range_plans import RangePlan, range_plan
-from usagebill.storage.sqlite.searches import Found, TextSearch, find, page_of, search_of
-from usagebill.storage.sqlite.slots import Span, slot_bounds, span_parts
-from usagebill.storage.sqlite.text_counts import common_place, count_common_text, count_common_within, count_text
-from usagebill.storage.sqlite.texts import is_broad, searches_broadly
-from usagebill.storage.sqlite.value_counts import count_value, days_of_value, has_pattern, with_values
-from usagebill.storage.tables import table_of
+from usagebill.storage.sqlite.queries import condition_sql, is_narrowed, is_selective, order_sql, where_sql
+from usagebill.storage.tables import Table, table_of
 
-# Up to this many slots are walked one by one.
-_PARTS = 20
-# Up to this many entries are walked if the text of each is read.
-_SOON_TESTED = 1_000
+# So many records are gathered and sorted; if there are more, the list is walked, which soon fills a page.
+FEW = 50_000
+# Counting stops there, for searches and for several filters that no counter covers.
+MOST_COUNTED = 10_000
+# The ids of so many other records stand for the condition on them, so that an index may give the order of the list.
+_IDS = 10
+# The tokenizer's letters, and how many pieces of a long text are looked up.
+_LETTERS = 3
+_PIECES = 30
+
+# SQL, and the values it binds.
+_Sql = tuple[str, list[Any]]
 
 
 class Lists:
-    """The lists of one organization, on a connection."""
+    """The lists of one organization, on a connection. `flush` writes what lists of this transaction's records need."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, organization_id: str, flush: Callable[[Iterable[type]], None]
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, organization_id: str, flush: Callable[[], None]) -> None:
         self._connection = connection
         self._organization_id = organization_id
         self._flush = flush
-        self._counted: dict[tuple[object, type, tuple[Condition, ...]], int] = {}
-        self._found_sets: dict[tuple[object, type, str | None, tuple[Condition, ...]], Found | None] = {}
-        self._counted_texts: dict[tuple[object, type, Condition], int | None] = {}
-        self._matched_values: dict[tuple[object, type, tuple[Condition, ...]], list[Condition]] = {}
 
-    def count(self, kind: type, conditions: Sequence[Condition]) -> int:
-        """The number of live records that match."""
-        # A snapshot never changes, so a page and its count share the result.
-        key = getattr(self._connection, "total_changes", None), kind, tuple(conditions)
-        if key[0] is None or not looks_up(conditions):
-            return self._count(kind, conditions)
-        if key not in self._counted:
-            self._counted[key] = self._count(kind, conditions)
-        return self._counted[key]
-
-    def _count(self, kind: type, conditions: Sequence[Condition]) -> int:
-        conditions, part = self._counted_part(kind, conditions)
-        if part is None:
-            return self._counted_one_by_one(kind, self._resolved(conditions))
-        counts, remaining = part
-        if not remaining:
-            return self._size(kind, counts).matching
-        if (within := item_within(kind, conditions, counts, remaining)) is not None:
-            return within.count(self._connection, self._organization_id)
-        number = self._number_of_item(kind, counts, remaining)
-        if number is not None:
-            return number
-        searched = search_of(kind, counts, remaining)
-        number = None if searched is None else self._number_of_search(kind, counts, remaining, searched)
-        if number is not None:
-            return number
-        if len(remaining) == 1 and counts.span is None:
-            size = self._size(kind, counts)
-            having = self._found(kind, remaining[0]) if size.matching == size.all else None
-            if having is not None:
-                return having
-            beside = self._counted_beside_text(kind, counts, remaining[0], size)
-            if beside is not None:
-                return beside
-        if (plan := self._of_ranges(kind, conditions, counts, remaining)) is not None:
-            return plan.count(self._connection)
-        if self._leads_past_text_by_range(kind, counts, remaining):
-            source, values = self._by_range(kind, conditions, counts)
-            return int(self._connection.execute(f"SELECT COUNT(*) FROM {source}", values).fetchone()[0])
-        if len(remaining) == 1 and isinstance(remaining[0], Negate) and counts.span is None:
-            without = self._counted_one_by_one(kind, [*counts.conditions, remaining[0].condition])
-            return self._size(kind, counts).matching - without
-        return self._counted_one_by_one(kind, self._resolved(conditions))
-
-    def ids(
+    def page(
         self, kind: type, conditions: Sequence[Condition], order: Sequence[Order], limit: int, offset: int
-    ) -> list[str] | None:
-        """The ids of one page; None if the kind has no list in this order."""
+    ) -> tuple[list[str], Total] | None:
+        """The ids of one page and the total; None if the kind has no list in this order."""
         table = table_of(kind)
-        if table.listing is None or tuple(order) not in (table.listing.order, (*table.listing.order, Order("id"))):
+        listing = table.listing
+        if listing is None or tuple(order) not in (listing.order, (*listing.order, Order("id"))):
             return None
-        page = Page(tuple(order), limit, offset)
-        conditions, part = self._counted_part(kind, conditions)
-        if part is None:
-            return self._gathered(kind, self._resolved(conditions), page)
-        counts, remaining = part
-        if (within := item_within(kind, conditions, counts, remaining)) is not None:
-            return within.ids(self._connection, self._organization_id, limit, offset)
-        if remaining:
-            item = item_query(kind, remaining[0]) if len(remaining) == 1 and counts.span is None else None
-            ids = None
-            if item is None or item.value is None or self._number_of_item(kind, counts, remaining) is None:
-                ids = self._of_sets(kind, conditions, counts, remaining, page)
-            if ids is not None:
-                return ids
-            if item is not None and item.value is not None:
-                return self._of_item(kind, item, counts, page)
-            if len(remaining) == 1 and counts.span is None:
-                ids = self._of_search(kind, remaining[0], conditions, counts, page)
-                if ids is not None:
-                    return ids
-            if is_narrowed(kind, conditions):
-                return self._gathered(kind, self._resolved(conditions), page)
-            if (plan := self._of_ranges(kind, conditions, counts, remaining)) is not None:
-                return self._page(plan.source, plan.values, kind, page) if plan.size else []
-            if looks_up(remaining):
-                return self._of_texts(kind, conditions, counts, remaining, page)
-            if is_broad(self._connection, kind, remaining, FEW):
-                return self._walked(kind, conditions, page)
-            return self._gathered(kind, self._resolved(conditions), page)
-        size = self._size(kind, counts)
-        if size.matching <= offset:
-            return []
-        if counts.span is not None and counts.span.column in table.listing.keys:
-            return self._of_key(kind, conditions, counts, size, page)
-        if size.matching == size.all:
-            # The whole list: there are no further conditions.
-            conditions = ()
-        entries = page.entries(size)
-        if counts.value is not None and size.matching < size.all:
-            return self._of_value(kind, conditions, counts, size, page)
-        if size.matching < size.all and gathers(size.matching, entries):
-            if counts.span is not None:
-                if counts.own and has_facets(table) and counts.span.column == page.order[0].column:
-                    having = self._size(kind, replace(counts, span=None, bounds=())).matching
-                    if gathers(having, entries):
-                        # The index of facets has the list's order too.
-                        return self._of_facets(kind, counts, page, AllOf(counts.bounds))
-                in_order = counts.span.column == page.order[0].column
-                index = "" if in_order else f"{table.name}_ranged_{counts.span.column}"
-                return self._gathered(kind, self._resolved(conditions), page, index)
-            if counts.own and has_facets(table):
-                return self._of_facets(kind, counts, page)
-            return self._gathered(kind, self._resolved(conditions), page)
-        if size.matching < size.all and is_skewed(kind, counts.bounds):
-            ids = self._of_sets(kind, conditions, counts, (), page)
-            if ids is not None:
-                return ids
-        if size.matching < size.all and counts.span is None and counts.own and has_facets(table):
-            ids = self._merged(kind, (), counts, page, most_parts(page, entries, size.matching, size.matching))
-            if ids is not None:
-                return ids
-        if guides(size, entries):
-            return self._guided(kind, conditions, counts, page)
-        return self._walked(kind, conditions, page)
+        if not implies(conditions, listing.shown):
+            return None
+        self._flush()
+        filters = [condition for condition in _flat(listing, conditions) if condition != listing.shown]
+        counted = self._counted(table, filters)
+        if counted is not None and counted <= offset:
+            return [], Total(counted)
+        along_list: _Sql = f'{quoted(table.name)} t INDEXED BY "{table.name}_listed"', []
+        if not is_narrowed(kind, filters):
+            if not filters or (counted or 0) > FEW:
+                return self._page(table, along_list, filters, limit, offset, counted)
+            by_facets = None if counted is None else self._by_facets(table, filters)
+            if by_facets is not None:
+                return self._page(table, by_facets, filters, limit, offset, counted)
+            filters = self._resolved(filters)
+        if is_narrowed(kind, filters):
+            by_column: _Sql = f"{quoted(table.name)} t", []
+            return self._page(table, by_column, filters, limit, offset, counted, stops=False)
+        lead = self._few_ids(table, filters)
+        if lead is None:
+            return self._page(table, along_list, filters, limit, offset, counted)
+        ids = self._ids(table, lead, filters)
+        return ids[offset : offset + limit], Total(len(ids) if counted is None else counted)
 
-    def _counted_part(
-        self, kind: type, conditions: Sequence[Condition]
-    ) -> tuple[Sequence[Condition], tuple[Counted, list[Condition]] | None]:
-        """The conditions, resolved if that helps; and the part that counts can answer, with the remaining ones."""
-        part = counted(kind, conditions)
-        if part is not None or looks_up(conditions):
-            self._flush((kind, *(related for condition in conditions for related in kinds_in(condition))))
-        listing = table_of(kind).listing
-        if part is None or listing is None:
-            return conditions, part
-        if any(isinstance(condition, Related) and condition.column in listing.keys for condition in part[1]):
-            conditions = self._resolved(conditions)
-            part = counted(kind, conditions)
-        elif has_pattern(kind, part[1]):
-            conditions = self._with_values(kind, conditions)
-            part = counted(kind, conditions)
-        return conditions, part
+    def count(self, kind: type, conditions: Sequence[Condition]) -> int | None:
+        """The exact number of live records that match; None if counters do not cover the conditions."""
+        table = table_of(kind)
+        if table.listing is None or not implies(conditions, table.listing.shown):
+            return None
+        filters = [condition for condition in _flat(table.listing, conditions) if condition != table.listing.shown]
+        if any(on_counts(table.listing, condition) is None for condition in filters):
+            return None
+        self._flush()
+        return self._counted(table, filters)
 
-    def _with_values(self, kind: type, conditions: Sequence[Condition]) -> list[Condition]:
-        key = getattr(self._connection, "total_changes", None), kind, tuple(conditions)
-        if key[0] is None or key not in self._matched_values:
-            self._matched_values[key] = with_values(self._connection, kind, conditions, self._organization_id)
-        return self._matched_values[key]
+    # Totals
 
-    # Counting
-
-    def _counts_sql(self, kind: type) -> str:
-        return f'"{table_of(kind).name}_counts" c WHERE c.organization_id = ? AND c.ranged = ?'
-
-    def _size(self, kind: type, counts: Counted) -> Size:
-        span = counts.span
-        matching, all_shown = self._connection.execute(
-            f"SELECT coalesce(SUM(n) FILTER (WHERE {counts.facets}), 0), coalesce(SUM(n), 0)"
-            f" FROM {self._counts_sql(kind)}",
-            (*counts.values, self._organization_id, whole_range(table_of(kind))),
+    def _counted(self, table: Table, filters: Sequence[Condition]) -> int | None:
+        """The number of records by the counters; None if they do not cover a filter."""
+        assert table.listing is not None
+        values: list[Any] = [self._organization_id]
+        tests = self._counter_tests(table, filters, values)
+        if tests is None:
+            return None
+        row = self._connection.execute(
+            f'SELECT coalesce(SUM(c.n), 0) FROM "{table.name}_counts" c WHERE c.organization_id = ? AND {tests}', values
         ).fetchone()
-        if counts.value is not None:
-            facets = counts.facets, counts.values
-            whole = count_value(self._connection, table_of(kind), counts.value, span, facets, self._organization_id)
-            return Size(whole if span is None else whole + self._counted_in_cuts(kind, counts, span), all_shown)
-        if span is None:
-            return Size(matching, all_shown)
-        within = 0
-        for ranged, slots in span_parts(table_of(kind), span):
-            tests, values = slot_tests(slots)
-            within += self._connection.execute(
-                f"SELECT coalesce(SUM(n), 0) FROM {self._counts_sql(kind)}{tests} AND {counts.facets}",
-                (self._organization_id, ranged, *values, *counts.values),
-            ).fetchone()[0]
-        return Size(within + self._counted_in_cuts(kind, counts, span), all_shown)
+        return int(row[0])
 
-    def _counted_one_by_one(self, kind: type, conditions: Sequence[Condition]) -> int:
-        if is_nothing(conditions):
-            return 0
-        where, values = driven_where(self._connection, kind, conditions, self._organization_id)
-        where += partial_index_sql(kind, conditions)
-        counted = self._connection.execute(f"SELECT COUNT(*) FROM {quoted(table_of(kind).name)} t{where}", values)
-        return int(counted.fetchone()[0])
+    def _counter_tests(self, table: Table, filters: Sequence[Condition], values: list[Any]) -> str | None:
+        assert table.listing is not None
+        tests = ["1"]
+        for condition in filters:
+            counter = on_counts(table.listing, condition)
+            if counter is None:
+                return None
+            tests.append(condition_sql(table.kind, counter, "c", values, True))
+        return " AND ".join(tests)
 
-    def _counted_beside_text(self, kind: type, counts: Counted, search: Condition, size: Size) -> int | None:
-        """The number of records that match a filter and contain an uncounted text; None if it is cheaper to test the
-        records with the text, which are fewer than those with the filter and those without.
+    def _total(self, table: Table, source: _Sql, filters: Sequence[Condition], *, stops: bool) -> Total:
+        """The number of records of a source. It stops at `MOST_COUNTED` for searches, and for several filters if it
+        `stops` for these.
         """
-        if not leads_past_text(self._connection, kind, counts, search, size):
-            return None
-        if size.matching * 2 <= size.all:
-            return self._counted_by_facets(kind, counts, search)
-        having = self._found(kind, search)
-        return None if having is None else having - self._counted_by_facets(kind, counts, search, "NOT ")
-
-    def _number_of_item(self, kind: type, counts: Counted, remaining: Sequence[Condition]) -> int | None:
-        """The number of listed records that have an item, or lack it; None if there are other conditions."""
-        if len(remaining) > 1 or counts.span is not None:
-            return None
-        condition = remaining[0]
-        item = item_query(kind, condition.condition if isinstance(condition, Negate) else condition)
-        size = None if item is None else self._size(kind, counts)
-        if item is None or size is None or size.matching != size.all:
-            return None
-        having = item.count(self._connection, self._organization_id)
-        return size.all - having if isinstance(condition, Negate) else having
-
-    def _number_of_search(
-        self, kind: type, counts: Counted, remaining: Sequence[Condition], searched: TextSearch
-    ) -> int | None:
-        """The number of records that a search with other filters finds; None if unknown."""
-        connection, organization_id = self._connection, self._organization_id
-        if len(remaining) == 1 and not searched.bounds:
-            number = count_common_text(connection, kind, remaining[0], counts, organization_id)
-            if number is not None:
-                return number
-        elif len(remaining) == 1 and counts.span is not None:
-            size = self._size(kind, replace(counts, span=None, bounds=()))
-            if size.matching == size.all:
-                whole = count_common_within(connection, kind, remaining[0], counts, organization_id)
-                if whole is not None:
-                    return whole + self._counted_in_cuts(kind, counts, counts.span, remaining[0])
-        sets = self._sets(kind, searched)
-        return None if sets is None else sets.number
-
-    def _counted_in_cuts(self, kind: type, counts: Counted, span: Span, *more: Condition) -> int:
-        """The number of matching records in the slots that the bounds of the range cut."""
-        conditions = (*counts.conditions, *more)
-        if not span.cuts or is_nothing(conditions):
-            return 0
-        number = 0
-        source, values = self._by_range(kind, conditions, counts)
-        for cut in span.cuts:
-            sql = f"SELECT COUNT(*) FROM {source}" + "".join(f" AND t.{quoted(span.column)} {test}" for test, _ in cut)
-            number += self._connection.execute(sql, (*values, *(value for _, value in cut))).fetchone()[0]
-        return number
-
-    def _sets(self, kind: type, searched: TextSearch) -> Found | None:
-        key = getattr(self._connection, "total_changes", None), kind, searched.text, searched.conditions
-        if key not in self._found_sets:
-            self._found_sets[key] = find(self._connection, kind, searched, self._organization_id)
-        return self._found_sets[key]
-
-    def _of_ranges(
-        self, kind: type, conditions: Sequence[Condition], counts: Counted, remaining: Sequence[Condition]
-    ) -> RangePlan | None:
-        return range_plan(
-            kind, conditions, counts, remaining, self._organization_id, lambda part: self._size(kind, part).matching
+        several = len(set(map(_filtered_by, filters))) > 1
+        searches = [search for condition in filters if (search := _text_search(table, condition)) is not None]
+        stops = (several and stops) or bool(searches)
+        if searches and not several:
+            # Of a text alone, the first documents that have it are enough.
+            query, asked = searches[0].documents(self._organization_id)
+            source = f"({query}) lead CROSS JOIN {quoted(table.name)} t ON t.id = lead.id", asked
+        if not several and not stops and (count := self._counted_by_lead(table, filters)) is not None:
+            return Total(count)
+        tests, values = self._tests(table, filters)
+        count = self._number(
+            f"SELECT 1 FROM {source[0]} WHERE {tests}{f' LIMIT {MOST_COUNTED + 1}' if stops else ''}",
+            [*source[1], *values],
         )
+        return Total(MOST_COUNTED, is_exact=False) if stops and count > MOST_COUNTED else Total(count)
 
-    def _leads_past_text_by_range(self, kind: type, counts: Counted, remaining: Sequence[Condition]) -> bool:
-        """Whether more records contain the text than are in the query's range of dates or amounts."""
-        table = table_of(kind)
-        if counts.span is None or table.listing is None or counts.span.column in table.listing.keys:
-            return False
-        if len(remaining) != 1 or not looks_up(remaining):
-            return False
-        return searches_broadly(self._connection, kind, remaining[0], self._size(kind, counts).matching)
+    def _counted_by_lead(self, table: Table, filters: Sequence[Condition]) -> int | None:
+        """The number of records for the only filter (with two bounds, if it is a range), by what leads to them."""
+        if len(filters) == 1 and isinstance(filters[0], Negate) and isinstance(filters[0].condition, Item):
+            lead = next(self._leads(table, [filters[0].condition]), None)
+            listed = self._counted(table, ())
+            return None if lead is None or listed is None else listed - self._number(*lead)
+        lead = next(self._leads(table, filters), None)
+        return None if lead is None else self._number(*lead)
 
-    def _counted_by_facets(self, kind: type, counts: Counted, search: Condition, sign: str = "") -> int:
-        source, values = by_facets(kind, counts, self._organization_id, search, sign)
-        return int(self._connection.execute(f"SELECT COUNT(*) FROM {source}", values).fetchone()[0])
+    def _number(self, query: str, values: Sequence[Any]) -> int:
+        return int(self._connection.execute(f"SELECT COUNT(*) FROM ({query})", values).fetchone()[0])
 
-    def _found(self, kind: type, condition: Condition) -> int | None:
-        """The number of listed records that contain the text of the condition; None without an index."""
-        # A snapshot never changes, so a page and its count share the result.
-        key = getattr(self._connection, "total_changes", None), kind, condition
-        if key[0] is None or key not in self._counted_texts:
-            self._counted_texts[key] = count_text(self._connection, kind, condition, self._organization_id)
-        return self._counted_texts[key]
+    # Ways
+
+    def _by_facets(self, table: Table, filters: Sequence[Condition]) -> _Sql | None:
+        """The records with the facets that filters name, if they are few."""
+        assert table.listing is not None
+        own = {facet_column(facet) for facet in own_facets(table)}
+        deciding = [
+            condition
+            for condition in filters
+            if (counter := on_counts(table.listing, condition)) is not None and own.issuperset(columns_of(counter))
+        ]
+        reached = self._counted(table, deciding) if deciding else None
+        if reached is None or reached > FEW:
+            return None
+        values: list[Any] = [self._organization_id]
+        tests = self._counter_tests(table, deciding, values)
+        assert tests is not None
+        return by_facets_sql(table, tests), values
+
+    def _few_ids(self, table: Table, filters: Sequence[Condition]) -> _Sql | None:
+        """The few records that may match, by the first filter that leads to few; None if none does."""
+        for query, values in self._leads(table, filters):
+            rows = self._connection.execute(f"{query} LIMIT {FEW + 1}", values).fetchall()
+            if len(rows) <= FEW:
+                ids = json.dumps(list(dict.fromkeys(id for (id,) in rows)))
+                return f"json_each(?) lead CROSS JOIN {quoted(table.name)} t ON t.id = lead.value", [ids]
+        return None
+
+    def _leads(self, table: Table, filters: Sequence[Condition]) -> Iterator[_Sql]:
+        """Queries of the ids of records that fulfil a filter, where an index leads to them; those of texts may have
+        more, of which short ones, for which all documents are looked at, come last.
+        """
+        assert table.listing is not None
+        listing, organization = table.listing, self._organization_id
+        name, shown = quoted(table.name), shown_sql(table, "t")
+        for condition in filters:
+            if (value := _value_query(listing, condition)) is not None:
+                tests = "".join(f" AND v.{column} = ?" for column in value)
+                source = f'SELECT DISTINCT v.id FROM "{table.name}_values" v WHERE v.organization_id = ?'
+                yield source + tests, [organization, *value.values()]
+        searches = [search for condition in filters if (search := _text_search(table, condition)) is not None]
+        for search in searches:
+            if len(search.text) >= _LETTERS:
+                yield search.documents(organization)
+        if (by_facets := self._by_facets(table, filters)) is not None:
+            yield f"SELECT t.id FROM {by_facets[0]} WHERE {shown}", by_facets[1]
+        for column in listing.ranges:
+            bounds = [
+                condition for condition in filters if isinstance(condition, Compare) and condition.column == column
+            ]
+            if bounds:
+                values: list[Any] = [organization]
+                tests = " AND ".join(condition_sql(table.kind, bound, "t", values, False) for bound in bounds)
+                index = f'{name} t INDEXED BY "{range_index(table, column)}"'
+                yield f"SELECT t.id FROM {index} WHERE t.organization_id = ? AND {tests} AND {shown}", values
+        for condition in filters:
+            if isinstance(condition, Related) and is_selective(table.kind, [condition]):
+                values = [organization]
+                test = condition_sql(table.kind, condition, "t", values, True)
+                yield f"SELECT t.id FROM {name} t WHERE t.organization_id = ? AND {test} AND {shown}", values
+        for search in searches:
+            if len(search.text) < _LETTERS:
+                yield search.documents(organization)
+
+    def _resolved(self, filters: Sequence[Condition]) -> list[Condition]:
+        """The filters, with those on other records replaced by their ids if these are few."""
+        resolved: list[Condition] = []
+        for condition in filters:
+            resolved.append(condition)
+            if not isinstance(condition, Related) or not is_selective(condition.kind, condition.conditions):
+                continue
+            where, values = where_sql(condition.kind, condition.conditions, self._organization_id, True)
+            rows = self._connection.execute(
+                f"SELECT t.id FROM {quoted(table_of(condition.kind).name)} t{where} LIMIT {_IDS + 1}", values
+            ).fetchall()
+            if len(rows) <= _IDS:
+                ids = tuple(id for (id,) in rows)
+                resolved[-1] = eq(condition.column, ids[0]) if len(ids) == 1 else Within(condition.column, ids)
+        return resolved
 
     # Pages
 
-    def _gathered(self, kind: type, conditions: Sequence[Condition], page: Page, index: str = "") -> list[str]:
-        if is_nothing(conditions):
-            return []
-        table = table_of(kind)
-        where, values = driven_where(self._connection, kind, conditions, self._organization_id)
-        where += partial_index_sql(kind, conditions)
-        # The planner does not know how few records are within a range, or how many another record has.
-        forced = f' INDEXED BY "{index}"' if index else ""
-        return self._page(f"{quoted(table.name)} t{forced}{where}", values, kind, page)
-
-    def _of_item(self, kind: type, item: ItemQuery, counts: Counted, page: Page) -> list[str]:
-        size = self._size(kind, counts)
-        if size.matching == size.all:
-            return item.ids(self._connection, self._organization_id, page.limit, page.offset)
-        where, values = where_sql(kind, counts.conditions, self._organization_id, False, gathered=False)
-        where = where.replace(" WHERE ", " AND ", 1)
-        return item.ids(self._connection, self._organization_id, page.limit, page.offset, where, values)
-
-    def _of_search(
-        self, kind: type, search: Condition, conditions: Sequence[Condition], counts: Counted, page: Page
-    ) -> list[str] | None:
-        """The page of a search by text alone; None if there are other conditions, or no index."""
-        size = self._size(kind, counts)
-        matching = self._found(kind, search) if size.matching == size.all else None
-        if matching is None:
-            return None
-        if matching <= page.offset:
-            return []
-        if gathers(matching, page.entries(Size(matching, size.all))):
-            return self._gathered(kind, conditions, page)
-        ids = self._soon(kind, conditions, page, matching, _SOON_TESTED)
-        searched = search_of(kind, counts, [search]) if ids is None else None
-        if searched is not None and searched.text is not None:
-            # All matches may be old, far down the list. Only a common text has a set that is quickly read.
-            is_kept = common_place(self._connection, table_of(kind), searched.text) is not None
-            sets = self._sets(kind, searched) if is_kept else None
-            if sets is not None:
-                ids = page_of(
-                    self._connection, kind, searched, sets, page.order, self._organization_id, page.limit, page.offset
-                )
-        return self._walked(kind, conditions, page) if ids is None else ids
-
-    def _of_texts(
+    def _page(
         self,
-        kind: type,
-        conditions: Sequence[Condition],
-        counts: Counted,
-        remaining: Sequence[Condition],
-        page: Page,
+        table: Table,
+        source: _Sql,
+        filters: Sequence[Condition],
+        limit: int,
+        offset: int,
+        counted: int | None,
+        *,
+        stops: bool = True,
+    ) -> tuple[list[str], Total]:
+        """A page of a source; its total is counted now, unless counters have it or the page is the last one."""
+        ids = self._ids(table, source, filters, limit, offset)
+        if counted is not None:
+            return ids, Total(counted)
+        if len(ids) < limit and (ids or not offset):
+            return ids, Total(offset + len(ids))
+        return ids, self._total(table, source, filters, stops=stops)
+
+    def _ids(
+        self, table: Table, source: _Sql, filters: Sequence[Condition], limit: int | None = None, offset: int = 0
     ) -> list[str]:
-        """The page of a search by texts or items with other conditions. A list needs its total anyway, so this counts
-        first.
-        """
-        matching = self.count(kind, conditions)
-        if matching <= page.offset:
-            return []
-        size = self._size(kind, counts)
-        entries = page.entries(Size(matching, size.all))
-        if gathers(matching, entries) and not walks(matching, entries, size):
-            if (
-                len(remaining) == 1
-                and size.matching * 2 <= size.all
-                and leads_past_text(self._connection, kind, counts, remaining[0], size)
-            ):
-                return self._of_facets(kind, counts, page, remaining[0])
-            if self._leads_past_text_by_range(kind, counts, remaining):
-                return self._page(*self._by_range(kind, conditions, counts), kind, page)
-            return self._gathered(kind, self._resolved(conditions), page)
-        return self._walked(kind, conditions, page)
-
-    def _of_sets(
-        self, kind: type, conditions: Sequence[Condition], counts: Counted, remaining: Sequence[Condition], page: Page
-    ) -> list[str] | None:
-        """The page of a search with other filters; None if so many records match that a walk soon fills it."""
-        searched = search_of(kind, counts, remaining)
-        matching = 0 if searched is None else self.count(kind, conditions)
-        if searched is None:
-            return None
-        if not is_skewed(kind, searched.bounds) and is_common(matching, self._size(kind, UNFILTERED).all):
-            # A walk that tests no texts or items is fast anyway.
-            return None if looks_up(remaining) else self._walked(kind, conditions, page)
-        if not is_skewed(kind, searched.bounds) and not looks_up(remaining):
-            ids = self._soon(kind, conditions, page, matching)
-            if ids is not None:
-                return ids
-        sets = self._sets(kind, searched) if matching > page.offset else Found(0, ())
-        if sets is None:
-            return None
-        return page_of(
-            self._connection, kind, searched, sets, page.order, self._organization_id, page.limit, page.offset
-        )
-
-    def _of_key(
-        self, kind: type, conditions: Sequence[Condition], counts: Counted, size: Size, page: Page
-    ) -> list[str]:
-        """The page of the records of another record, whose index is in list order but has no facets."""
-        if counts.facets != "1" and counts.own and counts.span is not None:
-            keyed = self._size(kind, replace(counts, facets="1", values=())).matching
-            having = self._size(kind, replace(counts, span=None)).matching
-            entries = page.entries(Size(size.matching, keyed))
-            ids = self._merged(kind, conditions, counts, page, most_parts(page, entries, having, size.matching))
-            if ids is not None:
-                return ids
-            if keyed > FEW:
-                return self._gathered(kind, conditions, page, index_in_order(kind, counts.span.column))
-        return self._gathered(kind, conditions, page)
-
-    def _merged(
-        self, kind: type, conditions: Sequence[Condition], counts: Counted, page: Page, most: int
-    ) -> list[str] | None:
-        """The page by the first records of each combination of facets; None if there are too many combinations."""
-        merged = merged_facets(
-            self._connection, kind, conditions, counts, self._organization_id, page, min(_PARTS, most)
-        )
-        return None if merged is None else self._page(*merged, kind, page)
-
-    def _of_value(
-        self, kind: type, conditions: Sequence[Condition], counts: Counted, size: Size, page: Page
-    ) -> list[str]:
-        """The page of the records with some values of a column, each of which has an index in list order."""
-        entries = page.entries(size)
-        is_alone = counts.facets == "1" and isinstance(counts.value, Compare)
-        read = self._size(kind, replace(counts, facets="1", values=(), span=None, bounds=())).matching
-        having = self._size(kind, replace(counts, value=None, span=None, bounds=())).matching
-        if counts.own and counts.value is not None and having <= min(read, FEW) and not is_alone:
-            return self._of_facets(kind, counts, page, AllOf((counts.value, *counts.bounds)))
-        if isinstance(counts.value, Within) and len(counts.value.values) <= most_parts(
-            page, entries, read, size.matching
-        ):
-            merged = merged_values(kind, conditions, counts.value, self._organization_id, page)
-            return self._page(*merged, kind, page)
-        if is_alone or gathers(read, entries):
-            return self._gathered(kind, conditions, page)
-        if guides(size, entries):
-            return self._guided(kind, conditions, counts, page)
-        return self._walked(kind, conditions, page)
-
-    def _of_facets(self, kind: type, counts: Counted, page: Page, search: Condition | None = None) -> list[str]:
-        source, values = by_facets(kind, counts, self._organization_id, search)
-        return self._page(source, values, kind, page)
-
-    def _walked(
-        self,
-        kind: type,
-        conditions: Sequence[Condition],
-        page: Page,
-        guide: Sequence[tuple[str, object]] = (),
-    ) -> list[str]:
-        source, values = in_list_order(kind, conditions, self._organization_id, guide)
-        return self._page(source, values, kind, page)
-
-    def _soon(
-        self, kind: type, conditions: Sequence[Condition], page: Page, matching: int, most: int = FEW
-    ) -> list[str] | None:
-        """The page by a walk through the list, if that likely takes at most so many entries; None if it is not full by
-        twice as many as are likely.
-        """
-        entries = page.entries(Size(max(1, matching), self._size(kind, UNFILTERED).all))
-        if entries > most:
-            return None
-        source, values = first_in_list_order(kind, conditions, self._organization_id, 2 * entries)
+        assert table.listing is not None
+        tests, values = self._tests(table, filters)
+        page = "" if limit is None else f" LIMIT {bounded(limit)} OFFSET {bounded(offset)}"
+        order = order_sql(table.kind, table.listing.order)
         rows = self._connection.execute(
-            f"SELECT e.id FROM {source} LIMIT ? OFFSET ?", (*values, bounded(page.limit), bounded(page.offset))
-        ).fetchall()
-        return [id for (id,) in rows] if len(rows) == page.limit else None
+            f"SELECT t.id FROM {source[0]} WHERE {tests}{order}{page}", [*source[1], *values]
+        )
+        return [id for (id,) in rows.fetchall()]
 
-    def _guided(self, kind: type, conditions: Sequence[Condition], counts: Counted, page: Page) -> list[str]:
-        """The page by a walk through slots, skipping those without a match."""
-        first = page.order[0]
-        span = counts.span
-        listing = table_of(kind).listing
-        if listing is None or first.column not in listing.ranges:
-            return self._walked(kind, conditions, page)
-        if span is not None and span.column != first.column and not page.offset:
-            return self._guided_past(kind, conditions, counts, page)
-        if span is not None and (span.column != first.column or span.cuts):
-            return self._walked(kind, conditions, page)
-        facets = counts.facets, counts.values
-        slots: Iterable[tuple[Any, int]]
-        if counts.value is not None:
-            slots = days_of_value(self._connection, table_of(kind), counts.value, span, facets, self._organization_id)
+    def _tests(self, table: Table, filters: Sequence[Condition]) -> _Sql:
+        """All that makes a record, as `t`, one of the list."""
+        values: list[Any] = [self._organization_id]
+        tests = ["t.organization_id = ?", shown_sql(table, "t")]
+        # Texts last: they are in another table.
+        for condition in sorted(filters, key=lambda condition: _text_search(table, condition) is not None):
+            search = _text_search(table, condition)
+            if search is None or not search.is_whole:
+                tests.append(condition_sql(table.kind, condition, "t", values, False))
+            else:
+                tests.append(search.test(values))
+        return " AND ".join(tests), values
+
+
+def _flat(listing: Listing, conditions: Sequence[Condition]) -> Iterator[Condition]:
+    flags = [facet.condition for facet in listing.facets if isinstance(facet, Flag)]
+    for condition in conditions:
+        if isinstance(condition, AllOf) and condition not in flags:
+            yield from _flat(listing, condition.conditions)
         else:
-            tests, values = slot_tests(() if span is None else span.slots)
-            slots = self._connection.execute(
-                f"SELECT slot, SUM(n) FROM {self._counts_sql(kind)}{tests} AND {counts.facets}"
-                f" GROUP BY slot HAVING SUM(n) > 0 ORDER BY slot{' DESC' if first.descending else ''}",
-                (self._organization_id, first.column, *values, *counts.values),
-            )
-        reached, offset = 0, page.offset
-        matching: list[object] = []
-        for slot, number in slots:
-            if not matching and number <= offset:
-                offset -= number
-                continue
-            matching.append(slot)
-            reached += number
-            if reached >= offset + page.limit:
-                break
-        if not matching:
-            return []
-        parts = [(matching[0], matching[-1])]
-        if span is None and len(matching) <= _PARTS:
-            # Slot by slot, since gaps may be long. With another bound, SQLite would not stop at the end of a slot.
-            parts = [(slot, slot) for slot in matching]
-        ids: list[str] = []
-        for begins, ends in parts:
-            lowest, highest = (ends, begins) if first.descending else (begins, ends)
-            guide = slot_bounds(table_of(kind), first.column, lowest, highest)
-            ids += self._walked(
-                kind, conditions, replace(page, limit=page.limit - len(ids), offset=0 if ids else offset), guide
-            )
-        return ids
+            yield condition
 
-    def _guided_past(self, kind: type, conditions: Sequence[Condition], counts: Counted, page: Page) -> list[str]:
-        """The first page with a range that is not in list order, by a walk that skips slots without a match."""
-        first = page.order[0]
-        slots = self._connection.execute(
-            f"SELECT DISTINCT slot FROM {self._counts_sql(kind)} AND c.n > 0 AND {counts.facets}"
-            f" ORDER BY slot{' DESC' if first.descending else ''} LIMIT ?",
-            (self._organization_id, first.column, *counts.values, _PARTS),
-        ).fetchall()
-        ids: list[str] = []
-        for (slot,) in slots:
-            guide = slot_bounds(table_of(kind), first.column, slot, slot)
-            ids += self._walked(kind, conditions, replace(page, limit=page.limit - len(ids)), guide)
-            if len(ids) == page.limit:
-                return ids
-        if len(slots) < _PARTS:
-            return ids
-        return self._walked(kind, conditions, page)
 
-    def _page(self, source: str, values: Sequence[Any], kind: type, page: Page) -> list[str]:
-        rows = self._connection.execute(
-            f"SELECT t.id FROM {source}{order_sql(kind, page.order)} LIMIT ? OFFSET ?",
-            (*values, bounded(page.limit), bounded(page.offset)),
-        )
-        return [row[0] for row in rows]
+def _filtered_by(condition: Condition) -> object:
+    """What the condition filters by: the column of both bounds of a range."""
+    return condition.column if isinstance(condition, Compare) else condition
 
-    # Conditions
 
-    def _resolved(self, conditions: Sequence[Condition]) -> list[Condition]:
-        return resolved(self._connection, conditions, self._organization_id)
+def on_counts(listing: Listing, condition: Condition) -> Condition | None:
+    """The condition on the columns of counts; None if they do not decide it."""
+    facets = listing.facets
+    for facet in facets:
+        if isinstance(facet, Flag):
+            if condition == facet.condition:
+                return eq(facet.name, 1)
+            match condition, facet.condition:
+                case Null(column, present), Null(same, other) if column == same and present != other:
+                    return eq(facet.name, 0)
+    match condition:
+        case Compare(column) | Within(column) | Null(column):
+            return condition if column in facets else None
+        case AnyOf(several) | AllOf(several):
+            parts = [on_counts(listing, part) for part in several]
+            known = tuple(part for part in parts if part is not None)
+            return type(condition)(known) if len(known) == len(parts) else None
+        case Negate(inner):
+            part = on_counts(listing, inner)
+            return None if part is None else Negate(part)
+        case Related(kind, column, several):
+            if column in facets:
+                return condition
+            joined = [(Joined(kind, column, getattr(part, "column", "")), part) for part in several]
+            if not joined or any(facet not in facets for facet, _ in joined):
+                return None
+            renamed = [_renamed(part, facet_column(facet)) for facet, part in joined]
+            return None if None in renamed else AllOf(tuple(part for part in renamed if part is not None))
+    return None
 
-    def _by_range(self, kind: type, conditions: Sequence[Condition], counts: Counted) -> tuple[str, list[Any]]:
-        return by_range(kind, conditions, counts, self._organization_id)
+
+def _renamed(condition: Condition, column: str) -> Condition | None:
+    """The condition on a column of another name."""
+    match condition:
+        case Compare(_, operator, value):
+            return Compare(column, operator, value)
+        case Within(_, values):
+            return Within(column, values)
+        case Null(_, present):
+            return Null(column, present)
+    return None
+
+
+def _value_query(listing: Listing, condition: Condition) -> dict[str, str] | None:
+    """The columns of `<table>_values` that the condition asks for; None if it asks for something else."""
+    match condition:
+        case SameText(column, text) if column in listing.folded:
+            return {"field": column, "value": text.casefold()}
+        case Item(column, (("key", str(key)),)) if column in listing.items:
+            return {"field": column, "key": key}
+        case Item(column, (("key", str(key)), ("value", str(value)))) if column in listing.items:
+            return {"field": column, "key": key, "value": value}
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _TextSearch:
+    """A search for a case-folded text in documents, or for a record's own id. If it `is_whole`, a record matches if
+    its document has the text; otherwise it only may.
+    """
+
+    table: Table
+    text: str
+    is_whole: bool
+    id: str | None
+
+    def test(self, values: list[Any]) -> str:
+        """Whether a record, as `t`, matches."""
+        values.append(self.text)
+        documents = f'"{self.table.name}_documents" d WHERE d.id = t.id AND instr(d.document, ?) > 0'
+        if self.id is None:
+            return f"EXISTS (SELECT 1 FROM {documents})"
+        values.append(self.id)
+        return f"(EXISTS (SELECT 1 FROM {documents}) OR t.id = ?)"
+
+    def documents(self, organization_id: str) -> _Sql:
+        """The ids of the organization's records that match, listed or not."""
+        documents, search = f'"{self.table.name}_documents"', f'"{self.table.name}_search"'
+        tests = "d.organization_id = ? AND instr(d.document, ?) > 0"
+        source, values = f"{documents} d WHERE {tests}", [organization_id, self.text]
+        if len(self.text) >= _LETTERS:
+            starts = range(len(self.text) - _LETTERS + 1)
+            pieces = list(dict.fromkeys(self.text[start : start + _LETTERS] for start in starts))[:_PIECES]
+            asked = " AND ".join('"{}"'.format(piece.replace('"', '""')) for piece in pieces)
+            source = f"{search} s CROSS JOIN {documents} d ON d.sequence = s.rowid WHERE {search} MATCH ? AND {tests}"
+            values.insert(0, asked)
+        if self.id is None:
+            return f"SELECT d.id FROM {source}", values
+        return f"SELECT ? AS id UNION SELECT d.id FROM {source}", [self.id, *values]
+
+
+def _text_search(table: Table, condition: Condition) -> _TextSearch | None:
+    """The search of documents that the condition is, or that leads to all that fulfil it."""
+    listing = table.listing
+    options = condition.conditions if isinstance(condition, AnyOf) else (condition,)
+    if listing is None or not listing.searched:
+        return None
+    party: SearchedWith | None = None
+    match options:
+        case (Search(columns, text), Related(kind, column, (Search(party_columns, same),)), *others) if text == same:
+            party = SearchedWith(kind, column, party_columns)
+            if party != listing.searched_with:
+                return None
+        case (Search(columns, text), *others):
+            pass
+        case _:
+            return None
+    folded = text.casefold()
+    if not set(columns) <= set(listing.searched) or not is_searchable(folded):
+        return None
+    is_whole = set(columns) == set(listing.searched) and party == listing.searched_with
+    match others:
+        case []:
+            return _TextSearch(table, folded, is_whole, None)
+        case [Compare("id", "=", str(id))]:
+            return _TextSearch(table, folded, is_whole, id)
+    return None

@@ -27,7 +27,7 @@ from usagebill.storage.sqlite.write_counts import is_counted
 Statement = tuple[str, tuple[Any, ...]]
 Rows = list[tuple[Any, ...]]
 
-_KEPT = ("_counts", "_texts", "_search", "_metadata")
+_KEPT = ("_counts", "_documents", "_search", "_values")
 _TAIL = re.compile(r" (?:ORDER BY|LIMIT|GROUP BY) ")
 _LIST = re.compile(r"\([?,]+\)")
 _EQUAL = re.compile(r't\."(\w+)" = \?|t\.(id) = \?')
@@ -89,7 +89,7 @@ class Observation:
 
     @property
     def looks_at_lists(self) -> bool:
-        """Whether an answer came from counts, texts or items of lists, which are written after the records."""
+        """Whether an answer came from counts, documents or values of lists, which are written after the records."""
         return any(map(_is_kept, self.by_tables))
 
 

@@ -32,7 +32,6 @@ from usagebill.storage.conditions import (
     Within,
 )
 from usagebill.storage.record_sql import (
-    OWN_COLUMNS,
     alias_of,
     columns_sql,
     comparison_sql,
@@ -44,16 +43,6 @@ from usagebill.storage.record_sql import (
     scope_sql,
 )
 from usagebill.storage.sqlite.rows import sql_value
-from usagebill.storage.sqlite.texts import (
-    found_sql,
-    holds_items_sql,
-    holds_text_sql,
-    items_sql,
-    same_text_sql,
-    searched_together,
-    text_sql,
-    together_sql,
-)
 from usagebill.storage.tables import table_of
 
 # A statement takes some 32,000 values: longer lists are bound as one JSON value.
@@ -71,23 +60,6 @@ def _narrowing(kind: type) -> frozenset[str]:
     return frozenset({"id", *leading} - wide)
 
 
-def looks_up(conditions: Sequence[Condition]) -> bool:
-    """Whether the conditions search texts or items, which are written later than their records."""
-    for condition in conditions:
-        if type(condition) in OWN_COLUMNS:
-            continue
-        match condition:
-            case Search() | SameText() | Item():
-                return True
-            case AnyOf(inner) | AllOf(inner) | Related(_, _, inner) | Has(_, _, inner):
-                if looks_up(inner):
-                    return True
-            case Negate(negated):
-                if looks_up((negated,)):
-                    return True
-    return False
-
-
 def is_narrowed(kind: type, conditions: Sequence[Condition]) -> bool:
     """Whether the records' own columns lead to few records, which are best tested one by one."""
     return any(
@@ -103,9 +75,6 @@ def is_selective(kind: type, conditions: Sequence[Condition]) -> bool:
         match condition:
             case Compare(column, "=", _) | Within(column, _):
                 if column in _narrowing(kind):
-                    return True
-            case Search(columns, text):
-                if text_sql(kind, columns, text, "t", []) is not None:
                     return True
             case Related(other, _, inner):
                 if is_selective(other, inner):
@@ -139,10 +108,6 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
         case Null():
             return null_sql(table, condition)
         case Search(columns, text):
-            ask = text_sql if gathered else holds_text_sql
-            indexed = ask(kind, columns, text, table, values)
-            if indexed is not None:
-                return indexed
             parts = []
             for column in columns:
                 values.append(text.casefold())
@@ -152,15 +117,9 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
             values.append(re.sub(r"[?\[]", r"[\g<0>]", pattern))
             return f"{table}.{quoted(column)} GLOB ?"
         case SameText(column, text):
-            indexed = same_text_sql(kind, column, text, table, values, gathered)
-            if indexed is not None:
-                return indexed
             values.append(text.casefold())
             return f"casefold({table}.{quoted(column)}) = ?"
         case Item(column, members):
-            indexed = (items_sql if gathered else holds_items_sql)(kind, column, members, table, values)
-            if indexed is not None:
-                return indexed
             source = f"json_each(coalesce({table}.{quoted(column)}, '[]')) item"
             if isinstance(members, str):
                 values.append(members)
@@ -175,19 +134,13 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
             name = f"{table}.{quoted(column)}"
             return f"({name} > '[]' OR {name} < '[]')"
         case AnyOf(conditions):
-            together = searched_together(kind, condition)
-            joint = None if together is None else together_sql(kind, together, table, values, gathered)
-            return joint or _many(kind, conditions, table, values, "OR", "0", gathered)
+            return _many(kind, conditions, table, values, "OR", "0", gathered)
         case AllOf(conditions):
             return _many(kind, conditions, table, values, "AND", "1", gathered)
         case Negate(inner):
             return f"NOT coalesce({condition_sql(kind, inner, table, values, False)}, 0)"
         case Related(other_kind, column, conditions):
             alias = alias_of(table, other_kind)
-            if gathered and len(conditions) == 1 and isinstance(conditions[0], Search):
-                ids = found_sql(other_kind, conditions[0].columns, conditions[0].text, table, values)
-                if ids is not None:
-                    return f"{table}.{quoted(column)} IN ({ids})"
             if gathered and is_selective(other_kind, conditions):
                 inside = _many(other_kind, conditions, alias, values, "AND", "1", True)
                 return (

@@ -8,7 +8,7 @@ transaction; what lists need is filled in afterwards, slice by slice. A newer fi
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from datetime import date, datetime
 from functools import partial
@@ -19,21 +19,34 @@ from usagebill.core.aggregation import counts
 from usagebill.core.events import Event
 from usagebill.logs import Log
 from usagebill.storage.record_sql import can_be_deleted
-from usagebill.storage.sqlite.counted_texts import common_definitions
-from usagebill.storage.sqlite.counts import count_definitions, index_definitions, move_counts_sql, widen_counts
-from usagebill.storage.sqlite.earlier_sets import add_missing_sets
 from usagebill.storage.sqlite.events import dialect as usage
 from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.sqlite.events.ranges import mark_all
-from usagebill.storage.sqlite.items import add_items_sql, item_definitions
+from usagebill.storage.sqlite.listed import (
+    add_documents_sql,
+    add_values_sql,
+    count_definitions,
+    document_definitions,
+    index_definitions,
+    move_counts_sql,
+    value_definitions,
+)
 from usagebill.storage.sqlite.row_steps import ROW_STEPS
 from usagebill.storage.sqlite.rows import codec_of
-from usagebill.storage.sqlite.text_index import add_texts_sql, hidden_index_sql, text_definitions
 from usagebill.storage.tables import TABLES, Table, table_of
 
 _log = Log("usagebill.storage")
 
-VERSION = 55
+VERSION = 56
+# Since this version lists are read from other tables.
+_LISTS_REMADE = 56
+# The tables beside a table of records from which lists of earlier versions were read; documents have triggers on the
+# one that is searched.
+_FORMER = (
+    "documents",
+    *("counts", "search", "short", "texts", "metadata", "metadata_counts", "sets", "set_bits", "profiles", "profiled"),
+    *("common", "common_counts", "common_slots", "common_upto", "common_changed"),
+)
 # Before this version decimals were stored in another form.
 _OLDEST_READ = 2
 
@@ -102,18 +115,8 @@ def _lacks(aggregation_type: str, field_name: str | None, event: Event) -> bool:
     return not counts(aggregation_type, field_name, event)
 
 
-def _widen_counts(connection: sqlite3.Connection) -> None:
-    """Months, years and rounder amounts are counted too. Counts of other facets are rebuilt anyway."""
-    for table in TABLES:
-        for _, name, statement in count_definitions(table):
-            made = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ? AND sql = ?", (name, statement))
-            if made.fetchone():
-                widen_counts(connection, table)
-
-
-def _bring_lists_forward(connection: sqlite3.Connection) -> None:
-    _widen_counts(connection)
-    # The index of all events by time is rebuilt with their codes.
+def _rebuild_events_by_time(connection: sqlite3.Connection) -> None:
+    """The index of all events by time is rebuilt with their codes."""
     connection.execute("DROP INDEX IF EXISTS events_listed")
 
 
@@ -139,19 +142,21 @@ def _begin_totals(connection: sqlite3.Connection) -> None:
     _run(connection, usage.TABLES)
 
 
-def _count_values(connection: sqlite3.Connection) -> None:
-    """The counts of API logs are rebuilt with those by path and client."""
-    connection.execute("DROP TABLE IF EXISTS api_logs_counts")
+def _drop_former_lists(connection: sqlite3.Connection) -> None:
+    """Lists are read from other tables, which are made and filled anew. First of all: triggers of the former ones call
+    functions that are gone, so no table can be altered while they exist.
+    """
+    for table in TABLES:
+        for suffix in _FORMER if table.listing is not None else ():
+            connection.execute(f'DROP TABLE IF EXISTS "{table.name}_{suffix}"')
 
 
 # version -> the migration of what no list is made of, for files older than that version.
 _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     18: _mark_in_advance,
     32: _add_uncounted,
-    35: _bring_lists_forward,
+    35: _rebuild_events_by_time,
     37: _name_events,
-    44: _count_values,
-    46: add_missing_sets,
     52: _add_unread_amounts,
     55: _begin_totals,
     **ROW_STEPS,
@@ -393,19 +398,20 @@ def _indexes(table: Table, has_created_at: bool) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class _ListPart:
-    """Tables and indexes that a table's lists need, with the statements that fill them with some of the records; None
-    if they fill themselves.
-    """
+    """Tables and indexes that a table's lists need, with the statements that fill them with some of the records."""
 
     definitions: Callable[[Table], Iterator[tuple[str, str, str]]]
-    fill: Callable[[Table, str], Iterator[str]] | None
+    fill: Callable[[Table, str], Iterable[str]]
+
+
+def _fill_documents(table: Table, tests: str) -> list[str]:
+    return [add_documents_sql(table, tests)] if table.listing is not None and table.listing.searched else []
 
 
 _LIST_PARTS: dict[str, _ListPart] = {
-    "counts": _ListPart(count_definitions, lambda table, tests: move_counts_sql(table, tests, "")),
-    "texts": _ListPart(text_definitions, add_texts_sql),
-    "items": _ListPart(item_definitions, add_items_sql),
-    "common": _ListPart(common_definitions, None),
+    "counts": _ListPart(count_definitions, lambda table, tests: [move_counts_sql(table, tests, "")]),
+    "documents": _ListPart(document_definitions, _fill_documents),
+    "values": _ListPart(value_definitions, add_values_sql),
 }
 # Records filled in per transaction.
 _FILLED_AT_ONCE = 20_000
@@ -417,10 +423,7 @@ def _make_lists(connection: sqlite3.Connection, table: Table, *, rebuilt: bool) 
     """
     if table.listing is None:
         return
-    remade: set[str] = set()
     for name, part in _LIST_PARTS.items():
-        # Items have the places of records in the index of texts.
-        rebuilt = rebuilt or (name == "items" and "texts" in remade)
         definitions = list(part.definitions(table))
         made = dict(
             connection.execute(
@@ -430,28 +433,22 @@ def _make_lists(connection: sqlite3.Connection, table: Table, *, rebuilt: bool) 
         )
         if not rebuilt and all(made.get(name) == statement for _, name, statement in definitions):
             continue
-        remade.add(name)
         for kind, definition, _ in definitions[::-1]:
             connection.execute(f'DROP {kind.upper()} IF EXISTS "{definition}"')
         for _, _, statement in definitions:
             connection.execute(statement)
-        if part.fill is None:
-            continue
         if definitions and connection.execute(f'SELECT 1 FROM "{table.name}" LIMIT 1').fetchone():
             connection.execute("INSERT OR REPLACE INTO unfilled_lists VALUES (?, ?, 0)", (table.name, name))
-    if table.listing.searched:
-        connection.execute(hidden_index_sql(table))
 
 
 def fill_part(connection: sqlite3.Connection, table: Table, part: str, tests: str = "1") -> None:
-    """Fill the "counts", "texts" or "items" of a table with the records, as `t`, that meet `tests`."""
-    fill = _LIST_PARTS[part].fill
-    for statement in () if fill is None else fill(table, tests):
+    """Fill the "counts", "documents" or "values" of a table with the records, as `t`, that meet `tests`."""
+    for statement in _LIST_PARTS[part].fill(table, tests):
         connection.execute(statement)
 
 
 def fill_lists(connection: sqlite3.Connection) -> None:
-    """Fill counts, texts and items from the records of older versions.
+    """Fill counts, documents and values from the records of older versions.
 
     It resumes after an interruption, in any process: each slice is one transaction.
     """
@@ -462,18 +459,13 @@ def fill_lists(connection: sqlite3.Connection) -> None:
             rows = connection.execute("SELECT name, part, sequence FROM unfilled_lists").fetchall()
             if rows:
                 parts = list(_LIST_PARTS)
-                name, part, done = min(rows, key=lambda row: (_depends(tables[row[0]]), row[0], parts.index(row[1])))
+                name, part, done = min(rows, key=lambda row: (row[0], parts.index(row[1])))
                 _fill_slice(connection, tables[name], part, done)
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
-
-
-def _depends(table: Table) -> bool:
-    """Whether filling the table's texts needs those of another table, which would otherwise be added one by one."""
-    return table.listing is not None and table.listing.searched_with is not None
 
 
 def _fill_slice(connection: sqlite3.Connection, table: Table, part: str, done: int) -> None:
@@ -533,7 +525,7 @@ def _run(connection: sqlite3.Connection, statements: str) -> None:
 def bring_forward(connection: sqlite3.Connection) -> None:
     """Create the schema of a new file, or migrate an older one; raises `NewerFile` for a newer one.
 
-    Counts, texts and items of many records are filled in afterwards, in slices; the next open of the file resumes it.
+    Counts, documents and values are filled in afterwards, in slices; the next open of the file resumes it.
     """
     current = connection.execute("PRAGMA user_version").fetchone()[0]
     if current > VERSION:
@@ -559,6 +551,8 @@ def _bring_tables_forward(connection: sqlite3.Connection) -> None:
         current = connection.execute("PRAGMA user_version").fetchone()[0]
         if current < VERSION:
             _drop_folding_indexes(connection)
+            if 0 < current < _LISTS_REMADE:
+                _drop_former_lists(connection)
             _run(connection, _FIXED)
             for table in TABLES:
                 _make(connection, table)

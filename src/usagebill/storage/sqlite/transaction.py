@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 from usagebill.core.activity_logs import Change
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.event_queries import EventQuery
+from usagebill.storage.listings import Total
 from usagebill.storage.ports import NOT_ENCODED, Duplicate, Encoded
 from usagebill.storage.record_sql import bounded, group_sql, kinds_among, quoted
 from usagebill.storage.sql.usage_totals import MissingSeries
-from usagebill.storage.sqlite.counted_texts import count_common, is_counting_behind
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.jobs import SqliteJobs
-from usagebill.storage.sqlite.kept import Kept
 from usagebill.storage.sqlite.list_counts import SqliteListCounts
+from usagebill.storage.sqlite.list_writes import ListWrites
 from usagebill.storage.sqlite.lists import Lists
 from usagebill.storage.sqlite.observing import (
     TRACKED,
@@ -35,7 +35,7 @@ from usagebill.storage.sqlite.observing import (
     latest_event,
     observation_holds,
 )
-from usagebill.storage.sqlite.queries import looks_up, order_sql, where_sql
+from usagebill.storage.sqlite.queries import order_sql, where_sql
 from usagebill.storage.sqlite.rows import codec_of, sql_value, whole_number
 from usagebill.storage.sqlite.undoing import TransactionLost
 from usagebill.storage.sums import GroupKey, Sums
@@ -83,7 +83,7 @@ class _Memory:
         self.shared: dict[tuple[type, str, tuple[Any, ...]], list[Any]] = {}
         self.decoded: dict[tuple[type, str, tuple[Any, ...]], list[Any]] | None = None
         self.repeated: dict[Statement, tuple[int, ...]] = {}
-        self.kept = Kept(connection)
+        self.list_writes = ListWrites(connection)
         # The organizations whose entitlements may have changed.
         self.entitling: set[str] = set()
         # Records of logged tables, before and after.
@@ -180,12 +180,12 @@ class SqliteTransaction:
         self._missing_series = missing_series
         self._organization_id = organization_id
         self._memory = memory or _Memory(connection, version)
-        self._kept = self._memory.kept
+        self._list_writes = self._memory.list_writes
         self._known = self._memory.records
-        self._lists = None if organization_id is None else Lists(connection, organization_id, self._kept.flush)
+        self._lists = None if organization_id is None else Lists(connection, organization_id, self._list_writes.flush)
         self.jobs = SqliteJobs(connection, organization_id)
         self.events = SqliteEvents(connection, organization_id, missing_series)
-        self.list_counts = SqliteListCounts(connection, organization_id, self._kept.flush)
+        self.list_counts = SqliteListCounts(connection, organization_id, self._list_writes.flush)
 
     @property
     def organization_id(self) -> str | None:
@@ -217,7 +217,7 @@ class SqliteTransaction:
     def still_holds(self, observation: Observation) -> bool:
         """Whether all queries observed in an earlier snapshot still have the same results."""
         if observation.looks_at_lists:
-            self._kept.flush()
+            self._list_writes.flush()
         memory = self._memory
 
         @cache
@@ -240,23 +240,26 @@ class SqliteTransaction:
         return self._memory.writes
 
     def is_usage_behind(self) -> bool:
-        """Whether events wait to be rolled up into running totals, states to be built, or texts to be counted."""
-        return self.events.is_behind() or is_counting_behind(self._connection)
+        """Whether events wait to be rolled up into running totals."""
+        return self.events.is_behind()
 
     def roll_up_usage(self) -> None:
         """Do some of that work."""
         self.events.roll_up()
-        count_common(self._connection)
 
     def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; if it raises, only its effects are undone, and the exception propagates."""
-        kept, entitling, changes = self._kept.state(), set(self._memory.entitling), dict(self._memory.changes)
+        unwritten, entitling, changes = (
+            self._list_writes.state(),
+            set(self._memory.entitling),
+            dict(self._memory.changes),
+        )
         self._connection.execute("SAVEPOINT attempt")
         try:
             result = change()
         except BaseException as problem:
             self._memory.clear()
-            self._kept.restore(kept)
+            self._list_writes.restore(unwritten)
             self._memory.entitling = entitling
             self._memory.changes = changes
             if not self._connection.in_transaction:
@@ -277,8 +280,8 @@ class SqliteTransaction:
         return 0.0
 
     def flush(self) -> None:
-        """Write counts, texts and items of lists, and entitlement versions, before the commit."""
-        self._kept.flush()
+        """Write counts, documents and values of lists, and entitlement versions, before the commit."""
+        self._list_writes.flush()
         for organization_id in self._memory.entitling:
             self._next_number(organization_id, _ENTITLEMENTS, 1)
 
@@ -318,12 +321,6 @@ class SqliteTransaction:
         deleted: bool = False,
         total: int | None = None,
     ) -> list[R]:
-        if limit is not None and not deleted and self._lists is not None:
-            ids = self._lists.ids(kind, conditions, order, limit, offset)
-            if ids is not None:
-                return self._named(kind, ids)
-        if looks_up(conditions):
-            self._kept.flush()
         where, values = where_sql(kind, conditions, self._organization_id, deleted)
         bounds = ""
         if limit is not None:
@@ -366,12 +363,16 @@ class SqliteTransaction:
         limit: int,
         offset: int = 0,
         deleted: bool = False,
-    ) -> tuple[list[R], int]:
+    ) -> tuple[list[R], Total]:
+        if self._lists is not None and not deleted:
+            listed = self._lists.page(kind, conditions, order, limit, offset)
+            if listed is not None:
+                return self._named(kind, listed[0]), listed[1]
         total = self.count(kind, *conditions, deleted=deleted)
         if offset >= total:
-            return [], total
-        records = self.find(kind, *conditions, order=order, limit=limit, offset=offset, deleted=deleted, total=total)
-        return records, total
+            return [], Total(total)
+        records = self.find(kind, *conditions, order=order, limit=limit, offset=offset, deleted=deleted)
+        return records, Total(total)
 
     def each(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
@@ -383,7 +384,9 @@ class SqliteTransaction:
 
     def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int:
         if self._lists is not None and not deleted:
-            return self._lists.count(kind, conditions)
+            counted = self._lists.count(kind, conditions)
+            if counted is not None:
+                return counted
         return int(self._scalar(kind, "COUNT(*)", conditions, deleted))
 
     def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
@@ -428,7 +431,7 @@ class SqliteTransaction:
         memory.writes[kind] += len(records)
         memory.touch(kind, *records)
         # Even if the insert fails: it may have stored the first of several.
-        self._kept.inserted(kind, [record.id for record in records])
+        self._list_writes.inserted(kind, [record.id for record in records])
         rows = [encoded.get(record.id) or codec.row(record) for record in records]
         if len(rows) == 1:
             self._execute(self._connection.execute, _insert_sql(kind), rows[0])
@@ -453,14 +456,14 @@ class SqliteTransaction:
         names, values = codec_of(type(record)).changes(old, record)
         if names:
             assigned = ",".join(f'"{name}"=?' for name in names)
-            touched = self._kept.changes(type(record), id, names)
+            touched = self._list_writes.changes(type(record), id, names)
             try:
                 self._execute(
                     self._connection.execute, f"UPDATE {quoted(table.name)} SET {assigned} WHERE id = ?", (*values, id)
                 )
             finally:
                 # Even if the change failed: the record is counted as it is now.
-                self._kept.changed(id, touched)
+                self._list_writes.changed(id, touched)
             if not set(table.entitles).isdisjoint(names):
                 self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
         self._known[type(record), id] = record
@@ -491,7 +494,7 @@ class SqliteTransaction:
             if self._connection.execute(
                 f"SELECT 1 FROM {quoted(table_of(type(record)).name)} WHERE id = ? AND organization_id = ?", (id, owner)
             ).fetchone():
-                self._kept.goes(type(record), id)
+                self._list_writes.goes(type(record), id)
                 if type(record) in LOGGED:
                     self._changed(type(record), id, record, None)
             delete = f"DELETE FROM {quoted(table.name)} WHERE id = ? AND organization_id = ?"
