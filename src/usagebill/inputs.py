@@ -3,7 +3,7 @@
 The same classes serve library callers (keyword arguments) and HTTP bodies. `read` turns parsed JSON into one: scalars
 are converted where that is harmless (`"10"` for an integer, a number for a text), values of the wrong shape count as
 absent, unknown keys are ignored, and null is a value. A list of more than `MOST_ENTRIES` entries is refused before any
-of them is read (`up_to`).
+of them is read (`described(most=...)`).
 """
 
 from __future__ import annotations
@@ -88,24 +88,17 @@ def described(
     required: Required | None = None,
     shape: Any = None,
     most: int | None = limits.MOST_ENTRIES,
+    secret: bool = False,
 ) -> Any:
     """A field with its meaning (see `Field`), for OpenAPI, `help()` and stubs.
 
-    Without `about` it means what its name means everywhere (`reference/fields.py`). `shape` is as for `sent_as`, `most`
-    as for `up_to`.
+    Without `about` it means what its name means everywhere (`reference/fields.py`). `shape` is for a field that the
+    operation reads itself: its class, or a list of them (`tuple[...]`). `most` is how many entries its lists may have
+    (None: the operation checks it). A `secret` is not in the `repr` of its class.
     """
     meaning = Field(about, values=values, default=default, unit=unit, example=example) if about else None
-    return attrs.field(default=ABSENT, metadata={_FIELD: meaning, _REQUIRED: required, _SHAPE: shape, _MOST: most})
-
-
-def sent_as(shape: Any) -> Any:
-    """A field that the operation reads itself, as an input of this class or a list of them (`tuple[...]`)."""
-    return attrs.field(default=ABSENT, metadata={_SHAPE: shape})
-
-
-def up_to(most: int | None) -> Any:
-    """A field whose lists have up to `most` entries instead of `MOST_ENTRIES`; None: the operation checks it."""
-    return attrs.field(default=ABSENT, metadata={_MOST: most})
+    metadata = {_FIELD: meaning, _REQUIRED: required, _SHAPE: shape, _MOST: most}
+    return attrs.field(default=ABSENT, repr=not secret, metadata=metadata)
 
 
 def meaning_of(kind: type, name: str) -> Field | None:
@@ -121,7 +114,7 @@ def required_fields(kind: type, *when: Required) -> tuple[str, ...]:
 
 
 def shape_of(field: attrs.Attribute[Any]) -> Any:
-    """The class of a field's values from `sent_as`; None if its type says it."""
+    """The class of a field's values from `described`; None if its type says it."""
     return field.metadata.get(_SHAPE)
 
 

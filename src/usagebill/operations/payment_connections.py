@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import attrs
-
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid
 from usagebill.core.payment_providers import KINDS, KINDS as PAYMENT_KINDS, PaymentConnection, connection_errors
@@ -36,14 +34,14 @@ class PaymentConnectionInput:
     live_prefix: Maybe[str] = described("The prefix of your live URL, from the provider.")
     merchant_account: Maybe[str] = described("Your account with the provider.")
     flow_id: Maybe[str] = described("The flow of payment pages.")
-    secret_key: Maybe[str] = attrs.field(default=ABSENT, repr=False)
-    webhook_secret: Maybe[str] = attrs.field(default=ABSENT, repr=False)
-    access_token: Maybe[str] = attrs.field(default=ABSENT, repr=False)
-    api_key: Maybe[str] = attrs.field(default=ABSENT, repr=False)
-    hmac_key: Maybe[str] = attrs.field(default=ABSENT, repr=False)
-    client_id: Maybe[str] = attrs.field(default=ABSENT, repr=False)
-    client_secret: Maybe[str] = attrs.field(default=ABSENT, repr=False)
-    signature_key: Maybe[str] = attrs.field(default=ABSENT, repr=False)
+    secret_key: Maybe[str] = described("The provider's secret key.", example="sk_test_1", secret=True)
+    webhook_secret: Maybe[str] = described("The key that the provider signs its messages with.", secret=True)
+    access_token: Maybe[str] = described("The provider's access token.", secret=True)
+    api_key: Maybe[str] = described(secret=True)
+    hmac_key: Maybe[str] = described("The key that the provider signs its messages with.", secret=True)
+    client_id: Maybe[str] = described("Your id with the provider.", secret=True)
+    client_secret: Maybe[str] = described("Your secret with the provider.", secret=True)
+    signature_key: Maybe[str] = described("The key that the provider signs its messages with.", secret=True)
 
 
 _CREDENTIALS = tuple(sorted({name for kind in KINDS.values() for name in (*kind.required, *kind.optional)}))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import attrs
-
 from usagebill.core.customers import without_links
 from usagebill.core.errors import Invalid
 from usagebill.core.sync_connections import KINDS, KINDS as SYNC_KINDS, TARGETED_OBJECTS, SyncConnection
@@ -28,7 +26,7 @@ class SyncConnectionInput:
     code: Maybe[str] = described(required="create")
     name: Maybe[str] = ABSENT
     url: Maybe[str] = described("The URL of your bridge.", example="https://books.example", required="create")
-    api_key: Maybe[str] = attrs.field(default=ABSENT, repr=False)
+    api_key: Maybe[str] = described(secret=True)
     sync_invoices: Maybe[bool] = described("Whether invoices are sent to it.", default="true")
     sync_credit_notes: Maybe[bool] = described("Whether credit notes are sent to it.", default="true")
     sync_payments: Maybe[bool] = described("Whether payments are sent to it.", default="true")

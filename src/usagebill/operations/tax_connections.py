@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-import attrs
-
 from usagebill.core.customers import Customer, IntegrationCategory, links_of, without_links
 from usagebill.core.errors import Invalid
 from usagebill.core.tasks import AskTaxProvider, TaxWaitingInvoices
@@ -27,7 +25,7 @@ class TaxConnectionInput:
     code: Maybe[str] = described(required="create")
     name: Maybe[str] = ABSENT
     url: Maybe[str] = described("The URL of the provider.", example="https://taxes.example", required="create")
-    api_key: Maybe[str] = attrs.field(default=ABSENT, repr=False)
+    api_key: Maybe[str] = described(secret=True)
     item_codes: Maybe[Mapping[str, str]] = described(
         "Code of what is billed -> the provider's code; `default` for all others."
     )

@@ -236,14 +236,7 @@ FIELDS: Mapping[str, Field] = {
     "expires_at": Field("When it expires.", example="2030-12-31T23:59:59Z"),
     "event_types": Field("The types of messages to send.", default="all", example=["invoice.created"]),
     "kind": Field("The kind of provider."),
-    "secret_key": Field("The provider's secret key.", example="sk_test_1"),
-    "webhook_secret": Field("The key that the provider signs its messages with."),
-    "access_token": Field("The provider's access token."),
     "api_key": Field("The provider's key."),
-    "hmac_key": Field("The key that the provider signs its messages with."),
-    "client_id": Field("Your id with the provider."),
-    "client_secret": Field("Your secret with the provider."),
-    "signature_key": Field("The key that the provider signs its messages with."),
     "applied_to_organization": Field(
         "Whether it applies to all customers without taxes of their own.", default="false"
     ),

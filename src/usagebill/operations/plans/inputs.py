@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Annotated
 
 from usagebill.core import limits
-from usagebill.inputs import ABSENT, Input, Maybe, described, up_to
+from usagebill.inputs import ABSENT, Input, Maybe, described
 
 
 @Input
@@ -54,8 +54,8 @@ class ChargeInput:
     accepts_target_wallet: Maybe[bool] = described(
         "Whether events may choose the wallet that pays for them.", default="false"
     )
-    properties: Maybe[Mapping[str, object]] = up_to(None)
-    filters: Maybe[tuple[ChargeFilterInput, ...]] = up_to(limits.MOST_FILTERS)
+    properties: Maybe[Mapping[str, object]] = described(most=None)
+    filters: Maybe[tuple[ChargeFilterInput, ...]] = described(most=limits.MOST_FILTERS)
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
     applied_pricing_unit: Maybe[AppliedPricingUnitInput] = described(
         "A pricing unit of your own, and its conversion rate."
@@ -79,7 +79,7 @@ class FixedChargeInput:
     charge_model: Maybe[str] = described(required="new")
     pay_in_advance: Maybe[bool] = described("Whether it is paid at the start of a period.", default="false")
     prorated: Maybe[bool] = described("Whether the price is prorated for part of a period.", default="false")
-    properties: Maybe[Mapping[str, object]] = up_to(None)
+    properties: Maybe[Mapping[str, object]] = described(most=None)
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
     cascade_updates: Maybe[bool] = ABSENT
 
