@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+
 import pytest
 from hypothesis import given, strategies as st
 
 from usagebill.core.plans import (
+    ChargeCodes,
     cancels_downgrade,
     commitment_errors,
-    generated_code,
     monthly_flag,
     plan_errors,
     same_prices,
@@ -28,12 +31,30 @@ from usagebill.core.plans import (
     ],
 )
 def test_generated_codes_count_on_from_the_greatest_number(taken: list[str], code: str) -> None:
-    assert generated_code("api_calls", taken) == code
+    assert ChargeCodes(taken).generated("api_calls") == code
 
 
-@given(st.lists(st.sampled_from(["a", "a_1", "a_2", "a_x", "a_9", "b", "a_²"])))
+def test_a_thousand_codes_are_generated_in_steps_that_do_not_grow() -> None:
+    steps: Counter[str] = Counter()
+    codes = ChargeCodes(())
+
+    def generate(count: int) -> int:
+        steps.clear()
+        sys.setprofile(lambda frame, event, _: steps.update([event]))
+        try:
+            for _ in range(count):
+                codes.add(codes.generated("api_calls"))
+        finally:
+            sys.setprofile(None)
+        return steps.total()
+
+    assert abs(generate(100) - generate(100)) < 10
+    assert codes.generated("api_calls") == "api_calls_201"
+
+
+@given(st.lists(st.sampled_from(["a", "a_1", "a_2", "a_x", "a_9", "b", "a_²", "a_" + "9" * 5000])))
 def test_generated_codes_are_free(taken: list[str]) -> None:
-    assert generated_code("a", taken) not in taken
+    assert ChargeCodes(taken).generated("a") not in taken
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,9 @@ from usagebill.core.limits import COMMITMENT, PLAN_FEE, THRESHOLD, TRIAL
 from usagebill.core.numbers import parse_decimal
 from usagebill.core.periods import LONG_INTERVALS
 
+# Digits of a code's number. A longer one is none that we made.
+_LONGEST_ENDING = 18
+
 Errors = dict[str, list[str]]
 
 INTERVALS = ("weekly", "monthly", "quarterly", "semiannual", "yearly")
@@ -214,14 +217,26 @@ def monthly_flag(interval: str, flag: bool | None) -> bool | None:
     return bool(flag) if interval in LONG_INTERVALS else None
 
 
-def generated_code(name: str, used: Iterable[str]) -> str:
-    """`name` if it is free, else `name_2` and so on: one above the greatest number after `name_`."""
-    codes = set(used)
-    if name not in codes:
-        return name
-    endings = [code.removeprefix(f"{name}_") for code in codes if code.startswith(f"{name}_")]
-    numbers = [int(ending) for ending in endings if ending.isascii() and ending.isdigit()]
-    return f"{name}_{max([1, *numbers]) + 1}"
+class ChargeCodes:
+    """The codes of a plan's charges, and the ones that charges without a code get."""
+
+    def __init__(self, used: Iterable[str]) -> None:
+        self._used: set[str] = set()
+        # The greatest number of the codes `name_2`, `name_3` and so on, by name.
+        self._greatest: dict[str, int] = {}
+        for code in used:
+            self.add(code)
+
+    def add(self, code: str) -> None:
+        """A charge has this code."""
+        self._used.add(code)
+        name, separator, ending = code.rpartition("_")
+        if separator and ending.isascii() and ending.isdigit() and len(ending) <= _LONGEST_ENDING:
+            self._greatest[name] = max(self._greatest.get(name, 1), int(ending))
+
+    def generated(self, name: str) -> str:
+        """`name` if it is free, else `name_2` and so on: one above the greatest number after `name_`."""
+        return name if name not in self._used else f"{name}_{self._greatest.get(name, 1) + 1}"
 
 
 def threshold_errors(thresholds: Sequence[tuple[int | None, bool]]) -> Errors:

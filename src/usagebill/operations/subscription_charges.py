@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from usagebill.core.billable_metrics import declared_values
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.filters import same_values
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan
@@ -20,7 +21,7 @@ from usagebill.operations.plans.charge_endpoints import page_of_filters, pick_fi
 from usagebill.operations.plans.charges import overridden_charge
 from usagebill.operations.plans.filters import (
     changed_filter,
-    check_filters,
+    check_filter,
     check_number_of_filters,
     new_filter,
     with_links,
@@ -133,7 +134,7 @@ def create_filter(
     added = new_filter(work, own_charge, request)
     if any(same_values(charge_filter.values, added.values) for charge_filter in own_charge.filters):
         raise Invalid(values="value_already_exists")
-    check_filters(own_charge, metric_of(work, own_charge), [added])
+    check_filter(own_charge, added, declared_values(metric_of(work, own_charge)))
     check_number_of_filters((*own_charge.filters, added))
     return _written(work, replace(own_charge, filters=(*own_charge.filters, added), updated_at=work.now)), added
 
@@ -155,7 +156,7 @@ def _changed_filters(
     others = tuple(its for its in own_charge.filters if its.id != before.id)
     after = change(own_charge, before)
     if after is not None:
-        check_filters(own_charge, metric_of(work, own_charge), [after])
+        check_filter(own_charge, after, declared_values(metric_of(work, own_charge)))
     filters = others if after is None else own_charge.filters if after == before else (*others, after)
     return _written(work, replace(own_charge, filters=filters, updated_at=work.now)), after or before
 

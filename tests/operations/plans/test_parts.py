@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from tests.builders import add_subscription
 from tests.json_asserts import accepted, missing, refused
 from tests.scenarios import REGION_AND_CLOUD, Scenario, charge_on, fees_of, filter_on, plan_fields
+
+from usagebill.core.billable_metrics import BillableMetric, declared_values
 
 pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 
@@ -233,3 +236,21 @@ def test_ten_thousand_filters_are_billed_and_explained() -> None:
         for fee in fees_of(invoice, "charge"):
             assert len(box.get(f"/fees/{fee['svc_id']}/events")["events"]) == 1
         assert box.billing.audit().findings == ()
+
+
+def test_the_values_of_a_metric_are_gathered_once_for_all_filters_of_a_charge(
+    box: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"r{number}" for number in range(50)]
+    metric = box.metric("calls", "count_agg", filters=[{"key": "region", "values": names}])
+    gathered: list[BillableMetric] = []
+
+    def counted(metric: BillableMetric) -> Mapping[str, frozenset[str]]:
+        gathered.append(metric)
+        return declared_values(metric)
+
+    monkeypatch.setattr("usagebill.operations.plans.filters.declared_values", counted)
+    filters = [filter_on({"region": [name]}, amount="2") for name in names]
+    made = box.plan(charge_on(metric, amount="1", filters=filters), code="regional")
+    assert len(made["charges"][0]["filters"]) == 50
+    assert len(gathered) == 1

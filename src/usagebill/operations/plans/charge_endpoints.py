@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from usagebill.core.add_ons import AddOn
-from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.billable_metrics import BillableMetric, declared_values
 from usagebill.core.cascades import FixedChargeChange
 from usagebill.core.errors import NotFound
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge
@@ -18,7 +18,7 @@ from usagebill.operations.plans.cascades import (
     cascade_removed_charge,
 )
 from usagebill.operations.plans.charges import changed_charge, new_charge
-from usagebill.operations.plans.filters import changed_filter, check_filters, check_number_of_filters, new_filter
+from usagebill.operations.plans.filters import changed_filter, check_filter, check_number_of_filters, new_filter
 from usagebill.operations.plans.fixed_charges import changed_fixed_charge, new_fixed_charge
 from usagebill.operations.plans.inputs import (
     ChargeFilterInput,
@@ -147,7 +147,7 @@ def create_filter(work: Work, code: str, charge_code: str, request: ChargeFilter
     """Add a filter to a charge, even with the same values as another. Raises `NotFound` and `Invalid`."""
     charge = get_charge(work, code, charge_code)
     added = new_filter(work, charge, request)
-    check_filters(charge, metric_of(work, charge), [added])
+    check_filter(charge, added, declared_values(metric_of(work, charge)))
     check_number_of_filters((*charge.filters, added))
     cascade = value_or(request.cascade_updates, False)
     return _write_filters(work, charge, (*charge.filters, added), cascade=cascade), added
@@ -160,7 +160,7 @@ def update_filter(
     """Change the name or the properties of a filter; its values stay. Raises `NotFound` and `Invalid`."""
     charge, before = get_filter(work, code, charge_code, filter_id)
     after = changed_filter(work, charge, before, request)
-    check_filters(charge, metric_of(work, charge), [after])
+    check_filter(charge, after, declared_values(metric_of(work, charge)))
     siblings = [charge_filter for charge_filter in charge.filters if charge_filter.id != before.id]
     filters = charge.filters if after == before else (*siblings, after)
     return _write_filters(work, charge, filters, cascade=value_or(request.cascade_updates, False)), after

@@ -11,12 +11,12 @@ from usagebill.core.errors import Invalid, NotFound, placed
 from usagebill.core.metadata import metadata_errors
 from usagebill.core.plans import (
     Charge,
+    ChargeCodes,
     FixedCharge,
     MinimumCommitment,
     Plan,
     UsageThreshold,
     commitment_errors,
-    generated_code,
     monthly_flag,
     plan_errors,
     threshold_errors,
@@ -175,11 +175,11 @@ def add_charges(work: Work, plan: Plan, items: Iterable[tuple[int, ChargeInput, 
 
     Each comes with its position in the request.
     """
-    codes = {charge.code for charge in work.tx.find(Charge, eq("plan_id", plan.id), missing("parent_id"))}
+    codes = ChargeCodes(charge.code for charge in work.tx.find(Charge, eq("plan_id", plan.id), missing("parent_id")))
     added = []
     for position, request, metric in items:
         with placed(f"charges[{position}]"):
-            charge = new_charge(work, plan, metric, request, code=request.code or generated_code(metric.code, codes))
+            charge = new_charge(work, plan, metric, request, code=request.code or codes.generated(metric.code))
         codes.add(charge.code)
         added.append(charge)
     return added
@@ -192,10 +192,11 @@ def add_fixed_charges(
 
     Each comes with its position in the request.
     """
-    codes = {charge.code for charge in work.tx.find(FixedCharge, eq("plan_id", plan.id), missing("parent_id"))}
+    present = work.tx.find(FixedCharge, eq("plan_id", plan.id), missing("parent_id"))
+    codes = ChargeCodes(charge.code for charge in present)
     added = []
     for position, request, add_on in items:
-        code = request.code or generated_code(add_on.code, codes)
+        code = request.code or codes.generated(add_on.code)
         with placed(f"fixed_charges[{position}]"):
             fixed_charge = new_fixed_charge(work, plan, add_on, request, code=code)
         codes.add(code)

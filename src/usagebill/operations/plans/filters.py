@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from usagebill.core.billable_metrics import BillableMetric, declared_values
@@ -41,17 +41,15 @@ def check_number_of_filters(filters: Sequence[ChargeFilter]) -> None:
         raise Invalid(values="too_many_values")
 
 
-def check_filters(charge: Charge, metric: BillableMetric, filters: Iterable[ChargeFilter]) -> None:
-    """Raises `Invalid` if a filter has keys or values that the metric does not declare, or senseless prices."""
-    declared = declared_values(metric)
-    for charge_filter in filters:
-        problems = values_errors(charge_filter.values, declared)
-        if problems:
-            raise Invalid(problems, reasons={"values": values_reason(charge_filter.values, declared)})
-        codes = (
-            validate_properties(charge.charge_model, charge_filter.properties) if charge.charge_model in MODELS else ()
-        )
-        refuse({"properties": codes} if codes else {})
+def check_filter(charge: Charge, charge_filter: ChargeFilter, declared: Mapping[str, Collection[str]]) -> None:
+    """Raises `Invalid` if the filter has keys or values that are not `declared` by the metric (`declared_values`), or
+    senseless prices.
+    """
+    problems = values_errors(charge_filter.values, declared)
+    if problems:
+        raise Invalid(problems, reasons={"values": values_reason(charge_filter.values, declared)})
+    codes = validate_properties(charge.charge_model, charge_filter.properties) if charge.charge_model in MODELS else ()
+    refuse({"properties": codes} if codes else {})
 
 
 def _kept_properties(charge: Charge, properties: Mapping[str, object] | None) -> dict[str, object]:
@@ -112,7 +110,8 @@ def merged_filters(
             fresh = replace(fresh, id=existing.id, created_at=existing.created_at, parent_id=existing.parent_id)
         merged.append(fresh)
     check_number_of_filters(merged)
+    declared = declared_values(metric)
     for position, charge_filter in enumerate(merged):
         with placed(f"filters[{position}]"):
-            check_filters(charge, metric, [charge_filter])
+            check_filter(charge, charge_filter, declared)
     return tuple(merged)
