@@ -652,6 +652,14 @@ class EventsContract:
             else:
                 assert all(tally.units == 0 and tally.events_count == 0 for tally in wanted.values())
 
+    def test_an_excluded_filter_without_values_excludes_nothing(self, organization: Organization) -> None:
+        organization.append(
+            *(event(organization.id, number, {"region": "eu"}, at=second(number)) for number in range(3))
+        )
+        for keys in (("region",), ("region", "model")):
+            bucket = EventScope(matches={}, excludes=(dict.fromkeys(keys, ()), {"region": ("us",)}))
+            assert organization.units("count_agg", bucket=bucket) == 3
+
     @pytest.mark.slow
     @pytest.mark.parametrize("keys", [("model",), ("model", "region")])
     def test_thousands_of_filters_and_of_values_are_no_limit(

@@ -307,6 +307,8 @@ class Scope:
         combined: dict[tuple[str, ...], dict[tuple[str, ...], None]] = {}
         apart = []
         for exclude in bucket.excludes:
+            if not all(exclude.values()):
+                continue  # a key with no accepted value: it excludes nothing
             if exclude and prod(len(accepted) for accepted in exclude.values()) <= _FEW:
                 keys = tuple(sorted(exclude))
                 combined.setdefault(keys, {}).update(dict.fromkeys(product(*(exclude[key] for key in keys))))
