@@ -74,13 +74,17 @@ def _lives(draw: st.DrawFn) -> Life:
         # Where rates differ, the taxes on usage that falls after a stage do so by some cents.
         used = [(day, metric, abs(units)) for day, metric, units in used]
     end = draw(st.sampled_from(["go on", "terminate", "upgrade", "downgrade"]))
+    advance = draw(st.booleans())
+    if any("amount_cents" in coupon for coupon in coupons):
+        # For the same reason a fee that is given back has none of the coupon on it once stages have taken it.
+        advance = False
     return Life(
         thresholds=tuple(thresholds),
         used=tuple(sorted(used)),
         coupons=tuple(coupons),
         rates=rates,
         fee_cents=draw(st.sampled_from([0, 0, 3000])),
-        advance=draw(st.booleans()),
+        advance=advance,
         end=end,
         end_day=draw(st.integers(5, 50)),
     )

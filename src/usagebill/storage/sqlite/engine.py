@@ -167,7 +167,7 @@ def _flushed(write: _Write[T], tx: SqliteTransaction) -> T:
 
 def _told(problem: BaseException) -> BaseException:
     """The problem as callers are told of it: a statement that was interrupted ran past the deadline."""
-    is_interrupted = isinstance(problem, sqlite3.Error) and problem.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT
+    is_interrupted = getattr(problem, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
     return DeadlinePassed() if is_interrupted else problem
 
 
