@@ -188,6 +188,7 @@ VALUES: dict[str, Callable[[str, int], object]] = {
     "text": lambda name, number: name,
     "bytea": lambda name, number: name.encode(),
     "json": lambda name, number: "{}",
+    "jsonb": lambda name, number: "{}",
     "text[]": lambda name, number: [name],
     "boolean": lambda name, number: False,
     "bigint": lambda name, number: number,
