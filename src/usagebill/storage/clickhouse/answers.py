@@ -76,12 +76,6 @@ class ClickHouseDialect(Dialect):
     def largest_of(self, column: str) -> str:
         return f"max({column})"
 
-    def added(self, one: str, other: str) -> str:
-        raise NotImplementedError
-
-    def larger(self, one: str, other: str) -> str:
-        raise NotImplementedError
-
 
 def _member(column: str, key: str) -> str:
     return f"if(mapContains({column}, {key}), {column}[{key}], NULL)"

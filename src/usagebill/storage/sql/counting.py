@@ -76,9 +76,6 @@ class Dialect(ABC):
     names_operation: ClassVar[str]
     # The year and month of `timestamp`, as 202401.
     month: ClassVar[str]
-    # The key of `usage_totals`, and its columns that only this engine has, with what they are computed from.
-    totals_key: ClassVar[str]
-    further_totals: ClassVar[Mapping[str, str]]
 
     @abstractmethod
     def text(self, statement: Statement, key: str) -> str:
@@ -116,14 +113,6 @@ class Dialect(ABC):
     @abstractmethod
     def largest_of(self, column: str) -> str:
         """The largest of a column of exact numbers, some of them NULL."""
-
-    @abstractmethod
-    def added(self, one: str, other: str) -> str:
-        """The sum of two exact numbers; if either is NULL, the other."""
-
-    @abstractmethod
-    def larger(self, one: str, other: str) -> str:
-        """The larger of two exact numbers; if either is NULL, the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,12 +37,13 @@ from __future__ import annotations
 
 import json
 import threading
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.filters import FilterIndex
@@ -259,10 +260,26 @@ class _Whole:
     last: int
 
 
+class TotalsDialect(Dialect):
+    """What the SQL of an engine that keeps totals says otherwise."""
+
+    # The key of `usage_totals`, and its columns that only this engine has, with what they are computed from.
+    totals_key: ClassVar[str]
+    further_totals: ClassVar[Mapping[str, str]]
+
+    @abstractmethod
+    def added(self, one: str, other: str) -> str:
+        """The sum of two exact numbers; if either is NULL, the other."""
+
+    @abstractmethod
+    def larger(self, one: str, other: str) -> str:
+        """The larger of two exact numbers; if either is NULL, the other."""
+
+
 class Usage:
     """Aggregations of the events of one organization, from totals where there are some."""
 
-    def __init__(self, connection: Runner, dialect: Dialect, organization_id: str, known: KnownSeries) -> None:
+    def __init__(self, connection: Runner, dialect: TotalsDialect, organization_id: str, known: KnownSeries) -> None:
         self._connection = connection
         self._dialect = dialect
         self._organization_id = organization_id
@@ -546,7 +563,7 @@ class UsageTotals:
     """
 
     def __init__(
-        self, connection: Runner, dialect: Dialect, organization_id: str | None, missing: MissingSeries
+        self, connection: Runner, dialect: TotalsDialect, organization_id: str | None, missing: MissingSeries
     ) -> None:
         self._connection = connection
         self._dialect = dialect

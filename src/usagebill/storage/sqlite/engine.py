@@ -165,10 +165,9 @@ def _flushed(write: _Write[T], tx: SqliteTransaction) -> T:
     return result
 
 
-def _told(problem: BaseException) -> BaseException:
-    """The problem as callers are told of it: a statement that was interrupted ran past the deadline."""
-    is_interrupted = getattr(problem, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
-    return DeadlinePassed() if is_interrupted else problem
+def _was_interrupted(problem: BaseException) -> bool:
+    """Whether a statement was ended because it ran past its deadline."""
+    return getattr(problem, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
 
 
 # By the real path of the file: a process may open it more than once.
@@ -317,7 +316,9 @@ class SqliteStore:
                 SqliteTransaction(connection, organization_id, version=version, missing_series=self._missing_series)
             )
         except sqlite3.OperationalError as problem:
-            raise _told(problem) from problem
+            if _was_interrupted(problem):
+                raise DeadlinePassed from problem
+            raise
         finally:
             with deadline.until(None):
                 self._undo(connection)
@@ -337,7 +338,9 @@ class SqliteStore:
             if not own_write.done:
                 self._commit_all(own_write)
         if own_write.error is not None:
-            raise _told(own_write.error)
+            if _was_interrupted(own_write.error):
+                raise DeadlinePassed from own_write.error
+            raise own_write.error
         return own_write.result
 
     def _commit_all(self, own_write: _Write[T]) -> None:

@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 from usagebill.storage.postgresql.connection import Connection
-from usagebill.storage.sql.counting import Dialect
 from usagebill.storage.sql.statements import Statement
-from usagebill.storage.sql.usage_totals import EDITED, MIN_WAITING, MissingSeries
+from usagebill.storage.sql.usage_totals import EDITED, MIN_WAITING, MissingSeries, TotalsDialect
 
 
-class PostgresDialect(Dialect):
-    """See `storage.sql.counting.Dialect`."""
+class PostgresDialect(TotalsDialect):
+    """See `storage.sql.counting.Dialect` and `storage.sql.usage_totals.TotalsDialect`."""
 
     numbers_by_organization = True
     apart = " OFFSET 0"

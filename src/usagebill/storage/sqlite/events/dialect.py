@@ -12,9 +12,8 @@ from decimal import Decimal
 from typing import ClassVar, Final
 
 from usagebill.core.numbers import CONTEXT, ZERO, add, multiply_add_exactly
-from usagebill.storage.sql.counting import Dialect
 from usagebill.storage.sql.statements import Statement
-from usagebill.storage.sql.usage_totals import EDITED
+from usagebill.storage.sql.usage_totals import EDITED, TotalsDialect
 from usagebill.storage.sqlite.events.rows import member_in
 
 _BILLION: Final = 10**9
@@ -100,8 +99,8 @@ def _if_any(aggregate: str, column: str) -> str:
     return f"{aggregate}({column}) FILTER (WHERE {column} IS NOT NULL)"
 
 
-class SqliteDialect(Dialect):
-    """See `storage.sql.counting.Dialect`."""
+class SqliteDialect(TotalsDialect):
+    """See `storage.sql.counting.Dialect` and `storage.sql.usage_totals.TotalsDialect`."""
 
     numbers_by_organization = False
     apart = " LIMIT -1"
