@@ -288,8 +288,13 @@ def _within(service: Service, earliest: datetime | None, latest: datetime | None
     since = next((time.caught_up_from for time in service.advance if time.caught_up_from is not None), None)
     if since is not None:
         usual = replace(service, advance=tuple(time._replace(caught_up_from=None) for time in service.advance))
-        times = (Advance(_ALWAYS if time.caught_up_from else time.since, *time[1:3]) for time in service.advance)
-        caught_up = replace(service, advance=tuple(times))
+        caught_up = replace(
+            service,
+            advance=tuple(
+                time._replace(since=_ALWAYS if time.caught_up_from else time.since, caught_up_from=None)
+                for time in service.advance
+            ),
+        )
         if latest is not None and since > latest:
             return _within(usual, earliest, latest, missing)
         if earliest is not None and since <= earliest:
