@@ -15,6 +15,7 @@ from hypothesis import settings
 
 from tests.api_shapes import SHAPES, ShapeChecker
 from tests.examples import FAST, FEW
+from tests.postgresql import new_database
 from tests.scenarios import Scenario
 from usagebill.core.error_codes import UNNAMED
 from usagebill.testing import Sandbox
@@ -155,3 +156,13 @@ def shapes_of_http_traffic(shape_checkers: list[ShapeChecker]) -> Iterator[None]
         patch.setattr(Sandbox, "request", checked_request)
         patch.setattr(Sandbox, "__exit__", checked_leave)
         yield
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.second_engine)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A new database of each engine; a module that needs one engine has a fixture of this name of its own."""
+    if request.param == "sqlite":
+        yield str(tmp_path / "billing.db")
+        return
+    with new_database() as database:
+        yield database

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
-from tests.postgresql import new_database
 
 from usagebill import Billing
 
@@ -40,15 +36,6 @@ def _without_links(filters: str) -> str:
     return json.dumps(
         [{name: value for name, value in its.items() if name != "parent_id"} for its in json.loads(filters)]
     )
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.second_engine)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield str(tmp_path / "billing.db")
-        return
-    with new_database() as database:
-        yield database
 
 
 def test_filters_of_overrides_are_linked_by_their_values_and_in_their_order(url: str) -> None:

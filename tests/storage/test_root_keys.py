@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-
-import psycopg
-import pytest
-from tests.postgresql import new_database
+from tests.storage.former_versions import make_former
 
 from usagebill import Billing
 from usagebill.core.derived_keys import Purpose, derived_key
@@ -21,25 +14,7 @@ _BEFORE = 52
 
 def before_root_keys(url: str) -> None:
     """Take the root keys away, as in a database of the version before."""
-    drop = "ALTER TABLE organizations DROP COLUMN root_key"
-    if url.startswith("postgresql"):
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(drop)
-            connection.execute("UPDATE usagebill_schema SET records = %s", (_BEFORE,))
-        return
-    with closing(sqlite3.connect(url)) as file:
-        file.execute(drop)
-        file.execute(f"PRAGMA user_version = {_BEFORE}")
-        file.commit()
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.second_engine)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield str(tmp_path / "billing.db")
-        return
-    with new_database() as database:
-        yield database
+    make_former(url, _BEFORE, "ALTER TABLE organizations DROP COLUMN root_key")
 
 
 def organizations_of(url: str) -> list[Organization]:

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-
-import psycopg
-import pytest
-from tests.postgresql import new_database
+from tests.storage.former_versions import make_former
 
 from usagebill import Billing
 from usagebill.core.organizations import Organization
@@ -20,25 +13,7 @@ _BEFORE = 53
 
 def before_own_keys(url: str) -> None:
     """Make the one key there is the shared key, as in a database of the version before."""
-    share = "UPDATE signing_keys SET organization_id = 'installation'"
-    if url.startswith("postgresql"):
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(share)
-            connection.execute("UPDATE usagebill_schema SET records = %s", (_BEFORE,))
-        return
-    with closing(sqlite3.connect(url)) as file:
-        file.execute(share)
-        file.execute(f"PRAGMA user_version = {_BEFORE}")
-        file.commit()
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.second_engine)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield str(tmp_path / "billing.db")
-        return
-    with new_database() as database:
-        yield database
+    make_former(url, _BEFORE, "UPDATE signing_keys SET organization_id = 'installation'")
 
 
 def key_of(url: str, organization: Organization) -> str:
