@@ -23,8 +23,9 @@ from usagebill.reference import hints_of
 from usagebill.refusals import word
 
 Place = tuple[str | int, ...]
-# The lists in the prices of a charge are bounded by its model (below); those of an event by the size of its body alone.
-BOUNDED_ELSEWHERE = {"properties"}
+# The lists in the prices of a charge are bounded by its model (below); those of an event, which a CloudEvent has in its
+# `data`, by the size of its body alone.
+BOUNDED_ELSEWHERE = {"properties", "data"}
 
 
 @pytest.fixture(scope="module")
