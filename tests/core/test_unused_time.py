@@ -17,7 +17,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.periods import BillingTime, Cycle, Interval, Succession
 from usagebill.core.statuses import PaymentStatus
-from usagebill.core.unused_time import late_activation_credit, termination_credit
+from usagebill.core.unused_time import carried_credit, late_activation_credit, termination_credit
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 DAYS = 31
@@ -151,3 +151,37 @@ def test_days_that_were_credited_before_are_not_given_back_again() -> None:
     owed = late_activation_credit(of, of.fees[0], PLAN_CENTS, cycle(), date(2024, 5, 11))
     assert owed is not None
     assert owed.amount == 250
+
+
+@pytest.mark.parametrize(
+    ("days_left", "held", "prorated", "cents"),
+    [
+        (16, 2, True, 1600),
+        # Of two units that were paid for, one is left.
+        (16, 1, True, 800),
+        (16, 0, True, None),
+        # Units that were added before their event arrived have not been paid for.
+        (16, 5, True, 1600),
+        (0, 2, True, None),
+        (40, 2, True, PLAN_CENTS),
+        # The next plan bills the whole price again.
+        (16, 2, False, PLAN_CENTS),
+        (16, 1, False, PLAN_CENTS // 2),
+    ],
+)
+def test_recurring_usage_that_the_next_plan_bills_again_is_credited(
+    days_left: int, held: int, prorated: bool, cents: int | None
+) -> None:
+    of = balance()
+    owed = carried_credit(
+        of, of.fees[0], days=DAYS, days_left=days_left, held=Decimal(held), paid=Decimal(2), prorated=prorated
+    )
+    assert (None if owed is None else owed.amount) == cents
+
+
+def test_recurring_usage_is_credited_as_far_as_something_is_left() -> None:
+    line = paid_fee(id="fee")
+    of = balance(note("note", 2500, items=(item("fee", "2500"),)), line=line)
+    owed = carried_credit(of, of.fees[0], days=DAYS, days_left=16, held=Decimal(1), paid=Decimal(1), prorated=True)
+    assert owed is not None
+    assert owed.amount == PLAN_CENTS - 2500

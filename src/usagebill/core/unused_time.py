@@ -13,7 +13,7 @@ from usagebill.core.credit_note_balance import Balance
 from usagebill.core.credit_notes import Parts
 from usagebill.core.days import local_date
 from usagebill.core.fees import Fee
-from usagebill.core.numbers import ZERO, add, divide, multiply, round_cents, subtract, total, truncate_to
+from usagebill.core.numbers import ONE, ZERO, add, divide, multiply, round_cents, subtract, total, truncate_to
 from usagebill.core.periods import Cycle, Period, Succession, Window
 from usagebill.core.plans import Plan
 from usagebill.core.subscription_fees import prorated, unused_days, unused_time_credit, used_days
@@ -86,6 +86,25 @@ def late_activation_credit(balance: Balance, fee: Fee, plan_amount: int, cycle: 
     days = max(0, min((until - first).days, (last - first).days + 1))
     share = prorated(plan_amount, days, cycle.period(first, cycle.interval).days)
     amount = min(truncate_to(share, _DECIMALS), Decimal(balance.creditable_cents_of(fee)))
+    if amount <= ZERO or balance.worth([(fee, amount)]) <= 0:
+        return None
+    return FeeCredit(fee=fee, amount=amount)
+
+
+def carried_credit(
+    balance: Balance, fee: Fee, *, days: int, days_left: int, held: Decimal, paid: Decimal, prorated: bool
+) -> FeeCredit | None:
+    """The credit for a fee in advance of recurring usage: for `days_left` of its `days`, which the next plan bills
+    again; for all of them if its price is not prorated. None if it is zero.
+
+    Of the `paid` units only the `held` ones are billed again. At most the remaining amount of the fee.
+    """
+    if days <= 0 or paid <= ZERO:
+        return None
+    share = divide(Decimal(min(days_left, days)), Decimal(days)) if prorated else ONE
+    units = divide(min(held, paid), paid)
+    amount = truncate_to(multiply(multiply(Decimal(fee.amount_cents), share), units), _DECIMALS)
+    amount = min(amount, Decimal(balance.creditable_cents_of(fee)))
     if amount <= ZERO or balance.worth([(fee, amount)]) <= 0:
         return None
     return FeeCredit(fee=fee, amount=amount)

@@ -53,6 +53,7 @@ CHANGES = [
     ("in advance", "in advance", 31 * 100),
     ("in advance", "not at all", 31 * 100),
     ("in arrears", "not at all", 15 * 100),
+    ("in advance", "in arrears", 31 * 100),
 ]
 
 
@@ -62,14 +63,16 @@ def test_an_upgrade_within_a_period(box: Scenario, old: str, new: str, october: 
     box.event("seats", value="a")
     box.travel_to("2024-10-16T12:00:00Z")
     box.subscribe("new")
-    assert paid(box, until="2024-10-31") == october
+    box.travel_to("2024-11-01T03:00:00Z")
+    november = 31_00 if new == "in advance" else 0
+    assert paid(box, until="2024-11-01") == october + november
     box.travel_to("2024-12-01T03:00:00Z")
-    later = 31_00 + 31_00 if new == "in advance" else 0
+    later = {"in advance": 2 * 31_00, "in arrears": 31_00}.get(new, 0)
     assert paid(box, until="2024-12-01") == october + later
     assert box.billing.audit().findings == ()
 
 
-@pytest.mark.parametrize(("old", "new"), [(old, new) for old, new, _ in CHANGES] + [("in advance", "in arrears")])
+@pytest.mark.parametrize(("old", "new"), [(old, new) for old, new, _ in CHANGES])
 def test_a_downgrade_at_the_end_of_a_period(box: Scenario, old: str, new: str) -> None:
     plans(box, old, new, up=False)
     box.event("seats", value="a")
@@ -98,12 +101,78 @@ def test_seats_added_after_the_change_are_not_in_what_the_plan_opens_with(box: S
     assert box.billing.audit().findings == ()
 
 
-def test_a_whole_price_is_opened_whole(box: Scenario) -> None:
-    plans(box, "in arrears", "in advance", up=True, prorated=False)
+@pytest.mark.parametrize("aggregation", ["unique_count_agg", "sum_agg"])
+def test_what_was_paid_in_advance_is_credited_where_it_is_billed_in_arrears(box: Scenario, aggregation: str) -> None:
+    """Seats from the 1st, the 10th and, on the new plan, the 20th on: 31, 22 and 12 days."""
+    box.tax("20")
+    plans(box, "in advance", "in arrears", up=True, aggregation=aggregation)
+    unique = aggregation == "unique_count_agg"
+    box.event("seats", value="1")
+    box.travel_to("2024-10-10T12:00:00Z")
+    box.event("seats", value="2" if unique else "1")
+    box.travel_to("2024-10-16T12:00:00Z")
+    box.subscribe("new")
+    notes = box.get("/credit_notes")["credit_notes"]
+    assert [note["total_amount_cents"] for note in notes] == [16 * 120, 16 * 120]
+    box.travel_to("2024-10-20T12:00:00Z")
+    box.event("seats", value="3" if unique else "1")
+    box.travel_to("2024-11-01T03:00:00Z")
+    assert paid(box, until="2024-11-01") == (31 + 22 + 12) * 100
+    assert box.billing.audit().findings == ()
+
+
+def test_a_seat_that_is_gone_is_not_credited(box: Scenario) -> None:
+    plans(box, "in advance", "in arrears", up=True)
+    box.event("seats", value="a")
+    box.event("seats", value="b")
+    box.travel_to("2024-10-12T12:00:00Z")
+    box.event("seats", value="b", operation_type="remove")
+    box.travel_to("2024-10-16T12:00:00Z")
+    box.subscribe("new")
+    box.travel_to("2024-11-01T03:00:00Z")
+    assert paid(box, until="2024-11-01") == (31 + 31) * 100
+    assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "later"), [("in arrears", "in advance", 31_00), ("in advance", "in arrears", 0)]
+)
+def test_a_whole_price_is_paid_once(box: Scenario, old: str, new: str, later: int) -> None:
+    plans(box, old, new, up=True, prorated=False)
     box.event("seats", value="a")
     box.travel_to("2024-10-16T12:00:00Z")
     box.subscribe("new")
-    assert paid(box, until="2024-10-31") == 31_00
+    box.travel_to("2024-11-01T03:00:00Z")
+    assert paid(box, until="2024-11-01") == 31_00 + later
+    assert box.billing.audit().findings == ()
+
+
+def test_what_is_credited_does_not_count_toward_the_minimum(box: Scenario) -> None:
+    metric = box.metric("seats", "unique_count_agg", recurring=True)
+    minimum = {"amount_cents": 62_00}
+    box.plan(*charged(metric, "in advance"), code="old", amount_cents=0, minimum_commitment=minimum)
+    box.plan(*charged(metric, "in arrears"), code="new", amount_cents=1000)
+    box.subscribe("old")
+    box.event("seats", value="a")
+    box.travel_to("2024-10-16T12:00:00Z")
+    box.subscribe("new")
+    fees = [fee for invoice in box.invoices() for fee in invoice["fees"] if fee["item"]["type"] == "commitment"]
+    # 30.00 for 15 days, of which the seat has paid 15.00.
+    assert [fee["amount_cents"] for fee in fees] == [15_00]
+    assert box.billing.audit().findings == ()
+
+
+def test_the_plan_before_last_was_paid_in_advance_too(box: Scenario) -> None:
+    plans(box, "in advance", "in arrears", up=True)
+    metric = box.get("/billable_metrics/seats")["billable_metric"]["svc_id"]
+    box.plan(*charged(metric, "in advance"), code="between", amount_cents=500)
+    box.event("seats", value="a")
+    for day, plan in (("10", "between"), ("16", "new")):
+        box.travel_to(f"2024-10-{day}T12:00:00Z")
+        box.subscribe(plan)
+    box.travel_to("2024-11-01T03:00:00Z")
+    assert paid(box, until="2024-11-01") == 31_00
+    assert box.billing.audit().findings == ()
 
 
 def test_what_no_invoice_holds_is_opened_by_a_fee_of_its_own(box: Scenario) -> None:

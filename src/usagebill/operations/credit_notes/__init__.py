@@ -1,6 +1,7 @@
 """Credit notes: issued by request, or for an early end, a void or a surplus; listed, changed, voided, estimated."""
 
 from usagebill.operations.credit_notes.automatic import (
+    on_carried_usage as on_carried_usage,
     on_late_activation as on_late_activation,
     on_surplus as on_surplus,
     on_termination as on_termination,

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
+from decimal import Decimal
 
 from usagebill.core.contracts import Contract
 from usagebill.core.credit_note_remainders import within_parts
 from usagebill.core.credit_note_requests import takes_void_parts
 from usagebill.core.credit_notes import CreditNote, CreditNoteReason, Parts, proportional_items, surplus_items
+from usagebill.core.days import days_billed
 from usagebill.core.errors import Invalid
 from usagebill.core.fees import Fee, FeeType
-from usagebill.core.invoices.life_cycle import UNDONE, InvoiceStatus
-from usagebill.core.invoices.records import Invoice
-from usagebill.core.numbers import round_cents
+from usagebill.core.invoices.life_cycle import BILLED_AND_KEPT, UNDONE, InvoiceStatus
+from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.numbers import round_cents, total
+from usagebill.core.periods import Succession
+from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription, TerminationCredit
-from usagebill.core.unused_time import late_activation_credit, plan_amount_of, termination_credit
+from usagebill.core.unused_time import carried_credit, late_activation_credit, plan_amount_of, termination_credit
 from usagebill.operations.credit_notes.creation import make
 from usagebill.queries.billing_periods import cycle_at_end
 from usagebill.queries.credit_note_balance import balance_of
+from usagebill.queries.plans import plan_definition
 from usagebill.queries.progressive_credits import billed_together
+from usagebill.queries.subscriptions import find_subscription
+from usagebill.rating.fees.renewals import recurring_in_advance, units_held
 from usagebill.rating.fees.subscription import end_of_trial
-from usagebill.storage.conditions import asc, desc, eq, ne, related
+from usagebill.storage.conditions import asc, at_least, desc, eq, more, ne, related, within
 from usagebill.work import Reader, Work
 
 
@@ -73,6 +80,89 @@ def on_late_activation(work: Work, contract: Contract, until: date) -> CreditNot
         return None
     items = [(owed.fee, owed.amount)]
     return make(work, balance, items, None, reason=CreditNoteReason.ORDER_CHANGE, automatic=True)
+
+
+def on_carried_usage(work: Work, ended: Contract, following: Subscription) -> list[CreditNote]:
+    """Credit what was paid in advance for recurring usage that `following`, after an upgrade, is billed in arrears: the
+    days left, or without proration the whole price, of the units that are left.
+    """
+    paid_charges = recurring_in_advance(plan_definition(work, ended.plan.id, ended.plan))
+    if not paid_charges:
+        return []
+    in_arrears = {
+        charge.billable_metric_id
+        for charge in plan_definition(work, following.plan_id).charges
+        if charge.invoiceable and not charge.pay_in_advance
+    }
+    items: dict[str, list[tuple[Fee, Decimal]]] = {}
+    for charge in paid_charges:
+        if charge.billable_metric_id not in in_arrears:
+            continue
+        fees = _paid_ahead(work, ended.subscription, charge)
+        held, paid = units_held(work, ended, charge), total(fee.units for fee in fees)
+        for fee in fees:
+            owed = carried_credit(
+                balance_of(work, _invoice_of(work, fee)),
+                fee,
+                days=days_billed(_paid_from(work, fee), fee.to_datetime or work.now, ended.zone),
+                days_left=days_billed(work.now, fee.to_datetime or work.now, ended.zone),
+                held=held,
+                paid=paid,
+                prorated=charge.prorated,
+            )
+            if owed is not None:
+                items.setdefault(fee.invoice_id or "", []).append((owed.fee, owed.amount))
+    return [
+        make(
+            work,
+            balance_of(work, _invoice_of(work, credited[0][0])),
+            credited,
+            None,
+            reason=CreditNoteReason.ORDER_CHANGE,
+            automatic=True,
+        )
+        for credited in items.values()
+    ]
+
+
+def _paid_ahead(reader: Reader, ended: Subscription, charge: Charge) -> list[Fee]:
+    """The fees on invoices for the charge's metric, of the subscription and of those that were upgraded to it, that pay
+    for days from now on.
+    """
+    chain = [ended]
+    while chain[-1].origin == Succession.UPGRADE:
+        older = find_subscription(reader, chain[-1].previous_subscription_id or "")
+        if older is None:
+            break
+        chain.append(older)
+    return reader.tx.find(
+        Fee,
+        within("subscription_id", [subscription.id for subscription in chain]),
+        eq("fee_type", FeeType.CHARGE),
+        eq("billable_metric_id", charge.billable_metric_id),
+        more("amount_cents", 0),
+        at_least("to_datetime", reader.now),
+        related(Invoice, "invoice_id", within("status", BILLED_AND_KEPT)),
+        order=[asc("created_at"), asc("id")],
+    )
+
+
+def _paid_from(reader: Reader, fee: Fee) -> datetime:
+    """The first day that a fee in advance pays for: that of its event, else of its period."""
+    first = fee.from_datetime or fee.created_at
+    if fee.event_transaction_id is None:
+        return first
+    period = reader.tx.first(
+        BillingPeriod, eq("invoice_id", fee.invoice_id), eq("subscription_id", fee.subscription_id)
+    )
+    return first if period is None else max(first, period.timestamp)
+
+
+def _invoice_of(reader: Reader, fee: Fee) -> Invoice:
+    invoice = reader.tx.get(Invoice, fee.invoice_id or "")
+    if invoice is None:
+        raise LookupError(f"no invoice {fee.invoice_id}")
+    return invoice
 
 
 def _last_fee(reader: Reader, subscription: Subscription) -> Fee | None:

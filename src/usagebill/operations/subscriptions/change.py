@@ -15,6 +15,7 @@ from usagebill.core.sharing import sharing
 from usagebill.core.subscription_changes import canceled, ended
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus, TerminationCredit, is_upgrade, known_since
 from usagebill.inputs import is_given, value_or
+from usagebill.operations import credit_notes
 from usagebill.operations.alert_watch import check_before_end
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill
@@ -28,6 +29,7 @@ from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of
 from usagebill.queries.billing_periods import billed_through_day
 from usagebill.queries.contracts import contract_of, refreshed
+from usagebill.queries.subscriptions import successor_of
 from usagebill.queries.takeovers import Takeover, takeovers
 from usagebill.rating.fees.renewals import opens_with_charges
 from usagebill.rating.invoice import Entry
@@ -128,7 +130,7 @@ def upgrade_to(work: Work, contract: Contract, following: Subscription, *, by_re
     if waiting.status == SubscriptionStatus.INCOMPLETE:
         return waiting
     closing = _succeeded(work, bill_closed_period(work, contract), Succession.UPGRADE)
-    _credit_rest(work, closing, by_request=by_request)
+    _credit_rest(work, closing, waiting, by_request=by_request)
     return _succeed(work, closing, waiting)
 
 
@@ -138,14 +140,16 @@ def end_for(work: Work, contract: Contract) -> None:
     As with an upgrade, the day belongs to the successor, and prepaid days from then on are credited.
     """
     closing = _succeeded(work, bill_closed_period(work, contract), Succession.UPGRADE)
-    _credit_rest(work, closing, by_request=False)
+    _credit_rest(work, closing, successor_of(work, closing.subscription), by_request=False)
     _bill_end(work, closing)
 
 
-def _credit_rest(work: Work, closing: Contract, *, by_request: bool) -> None:
+def _credit_rest(work: Work, closing: Contract, following: Subscription | None, *, by_request: bool) -> None:
     skips = closing.subscription.on_termination_credit_note == TerminationCredit.SKIP
     option = TerminationCredit.SKIP if skips else TerminationCredit.CREDIT
     credit_unused_time(work, closing, option=option, by_request=by_request)
+    if following is not None and not skips:
+        credit_notes.on_carried_usage(work, closing, following)
 
 
 def _bill_end(work: Work, closing: Contract) -> None:

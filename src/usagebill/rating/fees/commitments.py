@@ -15,7 +15,7 @@ from usagebill.core.commitments import (
     true_up,
     true_up_precise,
 )
-from usagebill.core.credit_notes import CREDITED, CreditNote, CreditNoteReason
+from usagebill.core.credit_notes import CREDITED, CreditNote, CreditNoteItem, CreditNoteReason
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.fees import COMMITTED_TYPES, Fee, FeeType
 from usagebill.core.invoices.life_cycle import BILLED, IN_ARREARS, InvoiceStatus, InvoiceType
@@ -37,11 +37,8 @@ def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee])
     if settled is None:
         return None
     due = commitment_due(commitment.amount_cents, settled, context.cycle.tz)
-    counted = [
-        _less_unused_time(reader, context, fee)
-        for fee in (*_earlier_fees(reader, context), *fees)
-        if fee_counts(fee, settled.period)
-    ]
+    counting = [fee for fee in (*_earlier_fees(reader, context), *fees) if fee_counts(fee, settled.period)]
+    counted = _less_unused_time(reader, context, counting)
     counted_cents = sum(fee.amount_cents for fee in counted)
     cents = true_up(due, [counted_cents])
     if cents == 0:
@@ -110,19 +107,23 @@ def _earlier_fees(reader: Reader, context: BillingContext) -> list[Fee]:
     ]
 
 
-def _less_unused_time(reader: Reader, context: BillingContext, fee: Fee) -> Fee:
-    """The fee, as far as it was not given back for days on which the subscription was not active."""
-    if fee.fee_type != FeeType.SUBSCRIPTION or not fee.pay_in_advance or fee.invoice_id is None:
-        return fee
-    notes = reader.tx.find(CreditNote, eq("invoice_id", fee.invoice_id), within("credit_status", CREDITED))
+def _less_unused_time(reader: Reader, context: BillingContext, fees: Sequence[Fee]) -> list[Fee]:
+    """The fees, as far as they were not given back for days on which the subscription was not active."""
+    invoice_ids = {fee.invoice_id for fee in fees if fee.invoice_id is not None}
+    if not invoice_ids:
+        return list(fees)
+    notes = reader.tx.find(CreditNote, within("invoice_id", invoice_ids), within("credit_status", CREDITED))
     ended = context.subscription.terminated_at
     items = [
         item
         for note in notes
         if note.automatic or (note.reason == CreditNoteReason.ORDER_CANCELLATION and note.created_at == ended)
         for item in note.items
-        if item.fee_id == fee.id
     ]
+    return [_less(fee, [item for item in items if item.fee_id == fee.id]) for fee in fees]
+
+
+def _less(fee: Fee, items: Sequence[CreditNoteItem]) -> Fee:
     return replace(
         fee,
         amount_cents=fee.amount_cents - sum(item.amount_cents for item in items),

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 
 from usagebill.core.aggregation import Window
+from usagebill.core.contracts import Contract
 from usagebill.core.days import local_date
 from usagebill.core.fees import Fee
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import IN_ARREARS, InvoicingReason
+from usagebill.core.numbers import total
 from usagebill.core.periods import Succession, Window as Span, is_empty
 from usagebill.core.periods.calendar import day_end, day_start
 from usagebill.core.plans import Charge, PlanDefinition
@@ -25,6 +28,7 @@ from usagebill.queries.billing_periods import BillingContext
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import find_subscription, successor_of
 from usagebill.rating.charge_scope import ChargeScope, usage_window
+from usagebill.rating.current_usage import contract_window
 from usagebill.rating.fees.charges import UsageToBill, charge_fee
 from usagebill.rating.usage import charge_results
 from usagebill.storage.conditions import eq, missing
@@ -60,7 +64,7 @@ def opens_with_charges(reader: Reader, subscription: Subscription) -> bool:
     return bool(metrics) and not metrics <= _metrics_before(reader, subscription)
 
 
-def _in_advance(definition: PlanDefinition) -> list[Charge]:
+def recurring_in_advance(definition: PlanDefinition) -> list[Charge]:
     """The recurring charges that are paid in advance."""
     return [
         charge
@@ -72,7 +76,7 @@ def _in_advance(definition: PlanDefinition) -> list[Charge]:
 def _metrics_in_advance(reader: Reader, subscription: Subscription | None) -> set[str]:
     if subscription is None:
         return set()
-    return {charge.billable_metric_id for charge in _in_advance(plan_definition(reader, subscription.plan_id))}
+    return {charge.billable_metric_id for charge in recurring_in_advance(plan_definition(reader, subscription.plan_id))}
 
 
 def _metrics_before(reader: Reader, subscription: Subscription) -> set[str]:
@@ -85,7 +89,7 @@ def _renewed(reader: Reader, context: BillingContext, *, invoiceable: bool) -> l
     plan that follows another those that the plan before did not have in advance.
     """
     elapsed, reason = context.boundaries.charges, context.period.invoicing_reason
-    charges = [charge for charge in _in_advance(context.definition) if charge.invoiceable is invoiceable]
+    charges = [charge for charge in recurring_in_advance(context.definition) if charge.invoiceable is invoiceable]
     if not charges:
         return []
     if _is_opening(context):
@@ -186,6 +190,20 @@ def _opening(reader: Reader, context: BillingContext, charge: Charge) -> list[Fe
         for result in charge_results(reader, charge, metric, scope)
         if result.amounts.units
     ]
+
+
+def units_held(reader: Reader, contract: Contract, charge: Charge) -> Decimal:
+    """The quantity of a recurring charge at this moment, in all filters and groups."""
+    definition = plan_definition(reader, contract.plan.id)
+    scope = ChargeScope(
+        subscription=contract.subscription,
+        currency=definition.plan.amount_currency,
+        window=contract_window(reader, contract),
+        counted_until=reader.now,
+    )
+    metric = definition.metrics[charge.billable_metric_id]
+    whole = replace(charge, prorated=False)
+    return total(result.amounts.units for result in charge_results(reader, whole, metric, scope))
 
 
 def _coming(context: BillingContext) -> tuple[datetime, datetime]:
