@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from usagebill.core import limits
 from usagebill.core.add_ons import AddOn
+from usagebill.core.copies import replace
 from usagebill.core.currencies import CURRENCIES, major_from_cents
 from usagebill.core.errors import Invalid
 from usagebill.core.fees import Fee, FeeItem, FeeType

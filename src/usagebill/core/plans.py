@@ -227,6 +227,9 @@ class ChargeCodes:
         for code in used:
             self.add(code)
 
+    def __contains__(self, code: object) -> bool:
+        return code in self._used
+
     def add(self, code: str) -> None:
         """A charge has this code."""
         self._used.add(code)

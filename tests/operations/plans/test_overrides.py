@@ -71,6 +71,20 @@ def test_overrides_of_a_plan_that_is_had_already_are_ignored(box: Scenario) -> N
     assert again["plan"] == first["plan"]
 
 
+@pytest.mark.parametrize("kind", ["charge", "fixed_charge"])
+@pytest.mark.parametrize("named", [{}, {"id": "00000000-0000-7000-8000-000000000000"}])
+@pytest.mark.parametrize("is_overridden", [False, True])
+def test_an_override_of_a_charge_that_the_plan_does_not_have_is_refused(
+    box: Scenario, kind: str, named: dict[str, str], is_overridden: bool
+) -> None:
+    own = {"amount_cents": 700} if is_overridden else None
+    before = accepted(subscribe(box, plan_overrides=own), "subscription")["plan"]
+    wrong = {"amount_cents": 500, f"{kind}s": [{**named, "properties": {"amount": "3"}}]}
+    sent = box.send("PUT", "/subscriptions/sub1", {"subscription": {"plan_overrides": wrong}})
+    assert missing(sent) == kind
+    assert plan_of(box) == before
+
+
 def test_a_wrong_override_is_refused_and_nothing_is_kept(box: Scenario) -> None:
     charge_id = catalog_plan(box)["charges"][0]["svc_id"]
     wrong = {"charges": [{"id": charge_id, "properties": {"amount": "x"}}]}

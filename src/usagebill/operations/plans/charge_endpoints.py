@@ -28,7 +28,7 @@ from usagebill.operations.plans.inputs import (
     FixedChargeInput,
     FixedChargeOptions,
 )
-from usagebill.operations.plans.records import changed_plans, remove
+from usagebill.operations.plans.records import changed_plans, codes_of, remove
 from usagebill.operations.plans.update import apply_fixed_charge_changes
 from usagebill.queries.plans import is_used, metric_of, plan_by_code
 from usagebill.storage.conditions import asc, desc, eq
@@ -66,7 +66,8 @@ def create_charge(work: Work, code: str, request: ChargeInput) -> Charge:
     metric = work.tx.get(BillableMetric, request.billable_metric_id) if request.billable_metric_id else None
     if metric is None:
         raise NotFound("billable_metric", request.billable_metric_id)
-    charge = new_charge(work, plan, metric, request, code=value_or(request.code, ""))
+    codes = codes_of(work, Charge, plan.id)
+    charge = new_charge(work, plan, metric, request, code=value_or(request.code, ""), codes=codes)
     if value_or(request.cascade_updates, False):
         cascade_added_charge(work, charge)
     changed_plans(work, [plan.id])
@@ -204,7 +205,8 @@ def create_fixed_charge(work: Work, code: str, request: FixedChargeInput) -> Fix
         add_on = work.tx.first(AddOn, eq("code", request.add_on_code))
     if add_on is None:
         raise NotFound("add_on", request.add_on_id or request.add_on_code)
-    added = new_fixed_charge(work, plan, add_on, request, code=value_or(request.code, ""))
+    codes = codes_of(work, FixedCharge, plan.id)
+    added = new_fixed_charge(work, plan, add_on, request, code=value_or(request.code, ""), codes=codes)
     change = FixedChargeChange(before=None, after=added, immediately=value_or(request.apply_units_immediately, False))
     apply_fixed_charge_changes(work, plan, [change], cascade=value_or(request.cascade_updates, False))
     changed_plans(work, [plan.id])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 
@@ -17,7 +17,7 @@ from usagebill.inputs import is_given, value_or
 from usagebill.operations import taxes
 from usagebill.operations.plans.filters import merged_filters, with_links
 from usagebill.operations.plans.inputs import AppliedPricingUnitInput, ChargeInput
-from usagebill.operations.plans.records import code_errors, refuse
+from usagebill.operations.plans.records import changed_code_errors, code_errors, refuse
 from usagebill.storage.conditions import eq
 from usagebill.work import Reader, Work
 
@@ -26,8 +26,8 @@ def _properties(charge_model: str, properties: Mapping[str, object] | None) -> M
     return normalized_properties(charge_model, properties) if charge_model in MODELS else {}
 
 
-def _check(reader: Reader, charge: Charge, metric: BillableMetric) -> None:
-    """Raises `Invalid` if the terms of the charge make no sense or its code is taken."""
+def _check(charge: Charge, metric: BillableMetric, code: Mapping[str, Iterable[str]]) -> None:
+    """Raises `Invalid` if the terms of the charge make no sense, or for these errors in its `code`."""
     errors = charge_errors(
         ChargeTerms(
             charge_model=charge.charge_model,
@@ -41,7 +41,7 @@ def _check(reader: Reader, charge: Charge, metric: BillableMetric) -> None:
             regroup_paid_fees=charge.regroup_paid_fees,
         )
     )
-    refuse({**errors, **code_errors(reader, charge)})
+    refuse({**errors, **code})
 
 
 def _rate(value: object) -> Decimal:
@@ -70,8 +70,10 @@ def _with_rate(charge: Charge, request: AppliedPricingUnitInput) -> Charge:
     return replace(charge, applied_pricing_unit=unit)
 
 
-def new_charge(work: Work, plan: Plan, metric: BillableMetric, request: ChargeInput, *, code: str) -> Charge:
-    """A new charge of `plan` with this code. Raises `Invalid`, and `NotFound` for a tax."""
+def new_charge(
+    work: Work, plan: Plan, metric: BillableMetric, request: ChargeInput, *, code: str, codes: Container[str]
+) -> Charge:
+    """A new charge of `plan`, whose charges have these `codes`. Raises `Invalid`, and `NotFound` for a tax."""
     model = value_or(request.charge_model, "")
     charge = Charge(
         id=work.new_id(),
@@ -91,7 +93,7 @@ def new_charge(work: Work, plan: Plan, metric: BillableMetric, request: ChargeIn
         created_at=work.now,
         updated_at=work.now,
     )
-    _check(work, charge, metric)
+    _check(charge, metric, code_errors(code, codes))
     if request.filters:
         charge = replace(charge, filters=merged_filters(work, charge, metric, request.filters))
     if request.applied_pricing_unit:
@@ -130,7 +132,7 @@ def changed_charge(work: Work, charge: Charge, metric: BillableMetric, request: 
                 (request.regroup_paid_fees or None) if is_given(request.regroup_paid_fees) else charge.regroup_paid_fees
             ),
         )
-    _check(work, changed, metric)
+    _check(changed, metric, changed_code_errors(work, charge, changed))
     changed = _with_lists(work, changed, metric, request)
     if changed.billable_metric_id != charge.billable_metric_id and not is_given(request.filters):
         changed = replace(changed, filters=_still_declared(changed, metric))
@@ -165,5 +167,5 @@ def overridden_charge(reader: Reader, charge: Charge, metric: BillableMetric, re
     if is_given(request.properties) and request.properties is not None:
         properties = value_or(request.properties, {})
         changed = replace(changed, properties=_properties(charge.charge_model, properties))
-    _check(reader, changed, metric)
+    _check(changed, metric, {})
     return with_links(reader, _with_lists(reader, replace(changed, updated_at=reader.now), metric, request))

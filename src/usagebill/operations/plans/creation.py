@@ -11,7 +11,6 @@ from usagebill.core.errors import Invalid, NotFound, placed
 from usagebill.core.metadata import metadata_errors
 from usagebill.core.plans import (
     Charge,
-    ChargeCodes,
     FixedCharge,
     MinimumCommitment,
     Plan,
@@ -33,7 +32,7 @@ from usagebill.operations.plans.inputs import (
     PlanInput,
     UsageThresholdInput,
 )
-from usagebill.operations.plans.records import refuse
+from usagebill.operations.plans.records import codes_of, refuse
 from usagebill.storage.conditions import eq, missing
 from usagebill.storage.ports import Page
 from usagebill.views.plans import plan_summary
@@ -175,11 +174,12 @@ def add_charges(work: Work, plan: Plan, items: Iterable[tuple[int, ChargeInput, 
 
     Each comes with its position in the request.
     """
-    codes = ChargeCodes(charge.code for charge in work.tx.find(Charge, eq("plan_id", plan.id), missing("parent_id")))
+    codes = codes_of(work, Charge, plan.id)
     added = []
     for position, request, metric in items:
         with placed(f"charges[{position}]"):
-            charge = new_charge(work, plan, metric, request, code=request.code or codes.generated(metric.code))
+            code = request.code or codes.generated(metric.code)
+            charge = new_charge(work, plan, metric, request, code=code, codes=codes)
         codes.add(charge.code)
         added.append(charge)
     return added
@@ -192,13 +192,12 @@ def add_fixed_charges(
 
     Each comes with its position in the request.
     """
-    present = work.tx.find(FixedCharge, eq("plan_id", plan.id), missing("parent_id"))
-    codes = ChargeCodes(charge.code for charge in present)
+    codes = codes_of(work, FixedCharge, plan.id)
     added = []
     for position, request, add_on in items:
         code = request.code or codes.generated(add_on.code)
         with placed(f"fixed_charges[{position}]"):
-            fixed_charge = new_fixed_charge(work, plan, add_on, request, code=code)
+            fixed_charge = new_fixed_charge(work, plan, add_on, request, code=code, codes=codes)
         codes.add(code)
         added.append(fixed_charge)
     return added

@@ -56,10 +56,10 @@ def _kept_properties(charge: Charge, properties: Mapping[str, object] | None) ->
     return normalized_properties(charge.charge_model, properties, of_filter=True)
 
 
-def new_filter(reader: Reader, charge: Charge, request: ChargeFilterInput) -> ChargeFilter:
+def new_filter(reader: Reader, charge: Charge, request: ChargeFilterInput, *, id: str | None = None) -> ChargeFilter:
     """A new filter of `charge` from the request, not checked yet. Raises `Invalid` if it has no values."""
     return ChargeFilter(
-        id=reader.new_id(),
+        id=id or reader.new_id(),
         values=sent_values(request),
         properties=_kept_properties(charge, value_or(request.properties, {})),
         invoice_display_name=value_or(request.invoice_display_name, None),
@@ -95,15 +95,15 @@ def merged_filters(
     ones that are not sent are removed. Raises `Invalid`.
     """
     items = tuple(sent)
-    for position, request in enumerate(items):
+    fresh_filters = []
+    for position, (request, id) in enumerate(zip(items, reader.new_ids(len(items)), strict=True)):
         with placed(f"filters[{position}]"):
-            sent_values(request)
+            fresh_filters.append(new_filter(reader, charge, request, id=id))
     unmatched: dict[Hashable, deque[ChargeFilter]] = {}
     for charge_filter in charge.filters:
         unmatched.setdefault(identity(charge_filter.values), deque()).append(charge_filter)
     merged = []
-    for request in items:
-        fresh = new_filter(reader, charge, request)
+    for fresh in fresh_filters:
         alike = unmatched.get(identity(fresh.values))
         if alike:
             existing = alike.popleft()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 
@@ -16,7 +16,7 @@ from usagebill.core.pricing.charges import fixed_charge_errors
 from usagebill.inputs import is_given, value_or
 from usagebill.operations import taxes
 from usagebill.operations.plans.inputs import FixedChargeInput
-from usagebill.operations.plans.records import code_errors, refuse
+from usagebill.operations.plans.records import changed_code_errors, code_errors, refuse
 from usagebill.work import Reader, Work
 
 
@@ -43,8 +43,8 @@ def _properties(charge_model: str, properties: Mapping[str, object] | None) -> d
     return normalized_properties(charge_model, properties) if charge_model in MODELS else {}
 
 
-def _check(reader: Reader, fixed_charge: FixedCharge, units: object) -> None:
-    """Raises `Invalid` if the terms make no sense or the code is taken. `units` are unparsed."""
+def _check(fixed_charge: FixedCharge, units: object, code: Mapping[str, Iterable[str]]) -> None:
+    """Raises `Invalid` if the terms make no sense, or for these errors in the `code`. `units` are unparsed."""
     errors = fixed_charge_errors(
         fixed_charge.charge_model,
         fixed_charge.properties,
@@ -52,11 +52,13 @@ def _check(reader: Reader, fixed_charge: FixedCharge, units: object) -> None:
         pay_in_advance=fixed_charge.pay_in_advance,
         prorated=fixed_charge.prorated,
     )
-    refuse({**errors, **code_errors(reader, fixed_charge)})
+    refuse({**errors, **code})
 
 
-def new_fixed_charge(work: Work, plan: Plan, add_on: AddOn, request: FixedChargeInput, *, code: str) -> FixedCharge:
-    """A new fixed charge of `plan` with this code. Raises `Invalid`, and `NotFound` for a tax."""
+def new_fixed_charge(
+    work: Work, plan: Plan, add_on: AddOn, request: FixedChargeInput, *, code: str, codes: Container[str]
+) -> FixedCharge:
+    """A new fixed charge of `plan`, whose others have these `codes`. Raises `Invalid`, and `NotFound` for a tax."""
     model = value_or(request.charge_model, "")
     units = value_or(request.units, 0)
     fixed_charge = FixedCharge(
@@ -74,7 +76,7 @@ def new_fixed_charge(work: Work, plan: Plan, add_on: AddOn, request: FixedCharge
         created_at=work.now,
         updated_at=work.now,
     )
-    _check(work, fixed_charge, units)
+    _check(fixed_charge, units, code_errors(code, codes))
     if request.tax_codes:
         fixed_charge = replace(fixed_charge, tax_ids=taxes.ids_of_codes(work, request.tax_codes))
     work.tx.insert(fixed_charge)
@@ -106,7 +108,7 @@ def changed_fixed_charge(
         changed = replace(changed, properties=_properties(model, value_or(request.properties, None)))
     elif model != fixed_charge.charge_model:
         changed = replace(changed, properties=_properties(model, None))
-    _check(work, changed, units)
+    _check(changed, units, changed_code_errors(work, fixed_charge, changed))
     if is_given(request.tax_codes) and request.tax_codes is not None:
         changed = replace(changed, tax_ids=taxes.ids_of_codes(work, value_or(request.tax_codes, ())))
     work.tx.replace(changed)
@@ -124,7 +126,7 @@ def overridden_fixed_charge(reader: Reader, fixed_charge: FixedCharge, request: 
         changed = replace(changed, invoice_display_name=value_or(request.invoice_display_name, None))
     if is_given(request.properties) and request.properties is not None:
         changed = replace(changed, properties=_properties(fixed_charge.charge_model, value_or(request.properties, {})))
-    _check(reader, changed, units)
+    _check(changed, units, {})
     if is_given(request.tax_codes) and request.tax_codes is not None:
         changed = replace(changed, tax_ids=taxes.ids_of_codes(reader, value_or(request.tax_codes, ())))
     return changed

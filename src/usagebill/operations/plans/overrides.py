@@ -13,8 +13,8 @@ from decimal import Decimal
 from typing import TypeVar
 
 from usagebill.core.cascades import copied_filters
-from usagebill.core.errors import Forbidden, NotFound
-from usagebill.core.plans import Charge, FixedCharge, Plan, plan_errors
+from usagebill.core.errors import Forbidden, NotFound, placed
+from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition, plan_errors
 from usagebill.core.subscriptions import Subscription
 from usagebill.inputs import changes, is_given, value_or
 from usagebill.operations import draft_invoices, taxes
@@ -114,6 +114,22 @@ def _item_of(charge: Charge | FixedCharge, items: Iterable[Sent]) -> Sent | None
     return next((item for item in items if item.id and item.id in (charge.id, charge.parent_id)), None)
 
 
+def _refuse_unknown_charges(definition: PlanDefinition, request: PlanOverridesInput) -> None:
+    """Raises `NotFound` for an item that names no charge of the plan: its price would never be asked for."""
+    _refuse_unknown("charge", definition.charges, value_or(request.charges, ()))
+    _refuse_unknown("fixed_charge", definition.fixed_charges, value_or(request.fixed_charges, ()))
+
+
+def _refuse_unknown(
+    name: str, charges: Iterable[Charge | FixedCharge], items: Iterable[ChargeInput | FixedChargeInput]
+) -> None:
+    known = {id for charge in charges for id in (charge.id, charge.parent_id)} - {None}
+    for position, item in enumerate(items):
+        if item.id not in known:
+            with placed(f"{name}s[{position}]"):
+                raise NotFound(name, item.id)
+
+
 def _refuse_other_model(charge: Charge | FixedCharge, item: ChargeInput | FixedChargeInput | None) -> None:
     if item is not None and item.charge_model and item.charge_model != charge.charge_model:
         raise Forbidden("cannot_override_charge_model")
@@ -154,6 +170,7 @@ def override(
     `units` are the subscription's own units of the plan's fixed charges, by id.
     """
     definition = plan_definition(work, plan.id)
+    _refuse_unknown_charges(definition, request)
     blank = replace(
         plan,
         id=work.new_id(),
@@ -206,9 +223,10 @@ def _copied_charge(reader: Reader, child: Plan, charge: Charge, item: ChargeInpu
 
 def _changed_in_place(work: Work, child: Plan, request: PlanOverridesInput) -> Plan:
     """An override with the sent changes."""
+    definition = plan_definition(work, child.id)
+    _refuse_unknown_charges(definition, request)
     changed = _with_sent_fields(work, child, request)
     work.tx.replace(changed)
-    definition = plan_definition(work, child.id)
     for charge in definition.charges:
         item = _item_of(charge, value_or(request.charges, ()))
         if item is not None:

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from usagebill.core.errors import Invalid
-from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.plans import ChargeCodes, Plan
 from usagebill.core.tasks import PlanAmountChanged
 from usagebill.operations import draft_invoices
 from usagebill.operations.alert_watch import watch_plans
 from usagebill.queries.plans import ChargeKind, forget_definition
-from usagebill.storage.conditions import eq, missing, ne
+from usagebill.storage.conditions import eq, missing
 from usagebill.work import Reader, Work
 
 
-def code_errors(reader: Reader, charge: Charge | FixedCharge) -> dict[str, tuple[str, ...]]:
-    """Errors in the code of a charge, as field -> codes. Charges of overrides share their parents' codes."""
-    if not charge.code:
+def codes_of(reader: Reader, kind: type[ChargeKind], plan_id: str) -> ChargeCodes:
+    """The codes of a plan's usage charges or of its fixed charges."""
+    return ChargeCodes(charge.code for charge in reader.tx.find(kind, eq("plan_id", plan_id), missing("parent_id")))
+
+
+def code_errors(code: str, others: Container[str]) -> dict[str, tuple[str, ...]]:
+    """Errors in the code of a charge, beside those of the plan's other charges of its kind, as field -> codes."""
+    if not code:
         return {"code": ("value_is_mandatory",)}
-    if charge.parent_id is not None:
-        return {}
-    same_code = eq("plan_id", charge.plan_id), eq("code", charge.code), missing("parent_id"), ne("id", charge.id)
-    return {} if reader.tx.first(type(charge), *same_code) is None else {"code": ("value_already_exist",)}
+    return {"code": ("value_already_exist",)} if code in others else {}
+
+
+def changed_code_errors(reader: Reader, before: ChargeKind, after: ChargeKind) -> dict[str, tuple[str, ...]]:
+    """Errors in the code of a charge that may have another one now. Charges of overrides share their parents' codes."""
+    is_other = after.code != before.code and after.parent_id is None
+    return code_errors(after.code, codes_of(reader, type(after), after.plan_id) if is_other else ())
 
 
 def refuse(errors: Mapping[str, Iterable[str]]) -> None:
