@@ -168,6 +168,43 @@ def test_an_event_had_a_fee_if_its_metric_was_charged_in_advance_when_it_came() 
     assert reasons == [gone, None, None, gone, gone, None, gone, gone]
 
 
+RENEWED = Closing(NOW, NOW + 3 * DAY, NOW + 4 * DAY, is_counted=False, is_renewed=True)
+FINAL = Closing(
+    NOW + 3 * DAY + timedelta(microseconds=1), NOW + 6 * DAY, NOW + 6 * DAY, is_counted=False, is_renewed=True
+)
+
+
+@pytest.mark.parametrize(
+    ("ended", "closings", "day", "received", "reason"),
+    [
+        # Renewals go on with what was there before the charge, as long as there is another one.
+        (None, (), 1, 1, None),
+        (None, (RENEWED,), 4, 5, None),
+        (6, (RENEWED, FINAL), 1, 4, None),
+        (6, (RENEWED, FINAL), -30, 4, None),
+        (6, (RENEWED, FINAL), 1, 5, Reason.PERIOD_CLOSED),
+        (6, (RENEWED, FINAL), 4, 4, Reason.PERIOD_CLOSED),
+        (6, (FINAL,), 1, 1, Reason.PERIOD_CLOSED),
+        (6, (RENEWED, FINAL), 1, 7, None),
+        (6, (FINAL,), 1, 7, None),
+    ],
+)
+def test_what_came_before_a_recurring_charge_in_advance_is_renewed_with_it(
+    ended: int | None, closings: tuple[Closing, ...], day: int, received: int, reason: Reason | None
+) -> None:
+    service = Service(
+        start=NOW,
+        end=None if ended is None else NOW + ended * DAY,
+        is_charged=False,
+        advance=(Advance(NOW + 6 * DAY, None),),
+        closings=closings,
+    )
+    stretches = stretches_of([service], metric("unique_count_agg", recurring=True))
+    event = at(NOW + day * DAY, NOW + received * DAY)
+    assert stretch_at(stretches, event).reason is reason
+    assert sum(stretch.holds(event) for stretch in stretches) == 1
+
+
 STANDARD, DYNAMIC = False, True
 OVERLAPS: dict[str, tuple[Service, list[bool | None]]] = {
     # Days after which events came: 0 before, 1 of the first, 2 and 3 of both, 4 of the second, 5 after. None: no fee.

@@ -428,6 +428,25 @@ def test_events_before_a_charge_in_advance_are_listed(box: Scenario) -> None:
     assert _billed_units(box, "unpriced") == 1
 
 
+@pytest.mark.parametrize("ends", [False, True], ids=["running", "ended"])
+def test_a_seat_that_came_before_its_charge_in_advance_leaves_the_list_with_its_renewal(
+    box: Scenario, ends: bool
+) -> None:
+    metric = box.metric("places", "unique_count_agg", field_name="place", recurring=True)
+    send(box, "before", code="places", properties={"place": "a"})
+    box.travel_to("2024-03-10T12:00:00Z")
+    box.post("/plans/basic/charges", charge=charge_in_advance_on(metric, amount="1", code="places"))
+    box.travel_to("2024-03-20T12:00:00Z")
+    if ends:
+        box.unsubscribe()
+        assert (_billed_units(box, "places"), unbilled(box)) == (0, [("before", "period_closed", False)])
+    else:
+        box.travel_to("2024-04-20T12:00:00Z")
+        assert (_billed_units(box, "places"), unbilled(box)) == (1, [])
+        box.unsubscribe()
+        assert (_billed_units(box, "places"), unbilled(box)) == (1, [])
+
+
 def test_the_log_says_once_a_day_how_many_there_are(box: Scenario) -> None:
     box.billing.writing(unbilled_events.schedule)
     with capture_logs() as logs:

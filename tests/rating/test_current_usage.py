@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.money import percent
-from tests.scenarios import Scenario, charge_on, price_ranges
+from tests.scenarios import Scenario, charge_in_advance_on, charge_on, price_ranges
 
 pytestmark = [pytest.mark.now("2025-07-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
 
@@ -126,6 +126,60 @@ def test_full_usage_reaches_back_to_the_start(box: Scenario) -> None:
     assert box.usage("&charge_code=gb")["amount_cents"] == 7 * 100
     full = box.usage("&charge_code=gb&full_usage=true")
     assert (full["amount_cents"], full["from_datetime"]) == ((5 + 7) * 100, "2025-07-01T00:00:00Z")
+
+
+RANGES = {"graduated_ranges": price_ranges((0, 1, "3", "0"), (2, None, "1", "0"))}
+# The fee of 4 units (or one seat) of 8 July, and what is renewed in August with the 3 units of before.
+EARLY: dict[str, tuple[str, str, dict[str, Any], int, int]] = {
+    "count": ("count_agg", "standard", {"amount": "1"}, 1_00, 0),
+    "sum": ("sum_agg", "standard", {"amount": "1"}, 4_00, 0),
+    "ranges": ("sum_agg", "graduated", {"properties": RANGES}, 3_00 + 3 * 1_00, 0),
+    "seats": ("unique_count_agg", "standard", {"amount": "1"}, 1_00, 2_00),
+    "stock": ("sum_agg", "standard", {"amount": "1"}, 4_00, 7_00),
+    # 4 units for 24 of 31 days: 3.09678.
+    "prorated stock": ("sum_agg", "standard", {"amount": "1", "prorated": True}, 3_10, 7_00),
+}
+
+
+@pytest.mark.parametrize(("aggregation", "model", "fields", "billed", "renewed"), EARLY.values(), ids=EARLY)
+def test_usage_of_a_charge_in_advance_leaves_out_what_came_before_it(
+    box: Scenario, aggregation: str, model: str, fields: dict[str, Any], billed: int, renewed: int
+) -> None:
+    metric = box.metric("gb", aggregation, recurring=renewed > 0)
+    box.plan()
+    box.subscribe()
+    box.event("gb", value=3)
+    box.travel_to("2025-07-08T12:00:00Z")
+    box.post("/plans/basic/charges", charge=charge_in_advance_on(metric, model, code="gb", **fields))
+    assert box.usage()["amount_cents"] == 0
+    box.travel_to("2025-07-08T18:00:00Z")
+    box.event("gb", value=4)
+    (fee,) = box.usage_fees()
+    assert fee["amount_cents"] == box.usage()["amount_cents"] == billed
+    box.travel_to("2025-08-02T12:00:00Z")
+    assert sum(fee["amount_cents"] for fee in box.usage_fees()) - billed == box.usage()["amount_cents"] == renewed
+
+
+@pytest.mark.parametrize(("bill_from", "calls", "seats"), [("now", 1, 0), ("current_period", 2, 1), ("start", 2, 2)])
+def test_usage_in_advance_of_a_start_in_the_past_is_what_was_billed_of_it(
+    box: Scenario, bill_from: str, calls: int, seats: int
+) -> None:
+    box.plan(
+        charge_in_advance_on(box.metric("calls", "count_agg"), amount="1"),
+        charge_in_advance_on(box.metric("seats", "unique_count_agg", recurring=True), amount="1"),
+    )
+    box.event("seats", value="of the first month")
+    box.travel_to("2025-08-20T00:00:00Z")
+    box.event("seats", value="of this month")
+    box.event("calls")
+    box.travel_to("2025-08-21T00:00:00Z")
+    box.subscribe(subscription_at="2025-07-01T00:00:00Z", bill_from=bill_from)
+    box.travel_to("2025-08-22T00:00:00Z")
+    box.event("calls")
+    shown = {usage["billable_metric"]["code"]: usage["units"] for usage in box.usage()["charges_usage"]}
+    assert shown == {"calls": f"{calls}.0", "seats": f"{seats}.0"}
+    in_july = 1 if bill_from == "start" else 0
+    assert sum(fee["amount_cents"] for fee in box.usage_fees()) == 100 * (calls + seats + in_july)
 
 
 def test_usage_is_taxed_unless_taxes_are_left_out(box: Scenario) -> None:

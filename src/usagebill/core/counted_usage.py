@@ -47,6 +47,10 @@ class CountedUsage:
         """The first charge in arrears that counted events with this code."""
         return next((charge for charge in self.charges if charge.code == code and not charge.pay_in_advance), None)
 
+    def renews(self, code: str) -> bool:
+        """Whether a charge in advance goes on with what a recurring metric of this code had counted."""
+        return any(charge.code == code and charge.recurring and charge.pay_in_advance for charge in self.charges)
+
 
 def counted_usage(charges: Iterable[Charge], metrics: Mapping[str, BillableMetric], known_at: datetime) -> CountedUsage:
     """What is counted of these charges at `known_at`; `metrics` are by id."""

@@ -56,7 +56,7 @@ class Closing(NamedTuple):
     """A finally billed period of usage, both ends inclusive, which counted the events received up to `counted_at`.
 
     `is_counted`: its charges in arrears counted the metric in question; `by_event_prices`: one of them took its price
-    from the events.
+    from the events. `is_renewed`: a charge in advance went on from it with all that the metric had counted.
     """
 
     earliest: datetime
@@ -64,6 +64,7 @@ class Closing(NamedTuple):
     counted_at: datetime
     is_counted: bool = True
     by_event_prices: bool = False
+    is_renewed: bool = False
 
 
 class Advance(NamedTuple):
@@ -276,11 +277,25 @@ def _with_history(ordered: Sequence[Service]) -> list[Service]:
     if not charged:
         return list(ordered)
     last = charged[-1]
-    ending, end = ordered[last], ordered[last].end
-    # Events too late for their own period count in a later one, as long as there is one.
-    final = () if end is None else tuple(part for part in ending.closings if part.latest >= cut_to_milliseconds(end))
-    closings = tuple(part._replace(earliest=_ALWAYS) for part in final)
-    return [replace(ending, start=_ALWAYS, closed_before=None, closings=closings), *ordered[last + 1 :]]
+    ending = replace(ordered[last], start=_ALWAYS, closed_before=None)
+    # Events too late for their own period count in a later one, and those too early for a charge in advance are
+    # renewed with it, as long as there is another period.
+    ending = (
+        replace(ending, is_charged=True, closings=())
+        if ending.end is None
+        else replace(ending, closings=_last_counts(ending.closings, cut_to_milliseconds(ending.end)))
+    )
+    return [ending, *ordered[last + 1 :]]
+
+
+def _last_counts(closings: Sequence[Closing], end: datetime) -> tuple[Closing, ...]:
+    """The last renewal before the end and the period of the end, which have counted all time before them."""
+    # Nothing goes on after the period of the end.
+    final = [closing._replace(is_renewed=False) for closing in closings if closing.latest >= end]
+    renewals = [closing for closing in closings if closing.latest < end and closing.is_renewed]
+    if not renewals or any(closing.is_counted for closing in final):
+        return tuple(closing._replace(earliest=_ALWAYS) for closing in final)
+    return (renewals[-1]._replace(earliest=_ALWAYS), *final)
 
 
 def _within(service: Service, earliest: datetime | None, latest: datetime | None, missing: Reason) -> list[Stretch]:
@@ -323,15 +338,21 @@ def _tiled(service: Service, earliest: datetime | None, latest: datetime | None,
         if start != free_from and start != _ALWAYS:
             stretches += _open(service, free_from, start - MICROSECOND, missing)
         first = None if start == _ALWAYS else start
+        since = closing.counted_at + MICROSECOND
         if closing.is_counted:
-            since = closing.counted_at + MICROSECOND
             billed = _by_receipt(service, first, end, None, by_event_prices=closing.by_event_prices)
             in_time = (_received(stretch, None, since) for stretch in billed)
             stretches += [stretch for stretch in in_time if stretch is not None]
             stretches.append(Stretch(Reason.PERIOD_ALREADY_BILLED, first, end, received_from=since))
         else:
-            reason = Reason.PERIOD_CLOSED if service.is_charged_now else missing
-            stretches += _by_receipt(service, first, end, reason)
+            uncounted = _by_receipt(service, first, end, Reason.PERIOD_CLOSED if service.is_charged_now else missing)
+            if closing.is_renewed:
+                late = (_received(stretch, since, None) for stretch in uncounted)
+                uncounted = [
+                    Stretch(None, first, end, received_before=since),
+                    *(one for one in late if one is not None),
+                ]
+            stretches += uncounted
         if end == latest:
             return stretches
         free_from = end + MICROSECOND

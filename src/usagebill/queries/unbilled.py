@@ -9,16 +9,15 @@ from zoneinfo import ZoneInfo
 from usagebill.core.aggregation import counts_history
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.counted_usage import CountedUsage
-from usagebill.core.events import Event, cut_to_seconds
+from usagebill.core.events import Event
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.near_names import near_name
-from usagebill.core.past_starts import open_since
 from usagebill.core.periods import Succession
 from usagebill.core.plans import Charge, Plan
 from usagebill.core.pricing import MODELS
-from usagebill.core.subscriptions import ACTIVATED, BillFrom, Subscription, begins_at, subscription_at
+from usagebill.core.subscriptions import ACTIVATED, Subscription, begins_at, subscription_at
 from usagebill.core.unbilled import (
     Advance,
     Closing,
@@ -39,6 +38,7 @@ from usagebill.core.unbilled import (
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.counted_usage import counted_by
+from usagebill.queries.past_starts import caught_up_from
 from usagebill.queries.plans import plan_definition
 from usagebill.storage.conditions import Condition, asc, desc, eq, ne, present, related, within
 from usagebill.work import Reader
@@ -103,6 +103,7 @@ def _service(reader: Reader, subscription: Subscription, code: str, metric: Bill
             closing._replace(
                 is_counted=counted.in_arrears(code) is not None,
                 by_event_prices=_counted_by_event_prices(reader, counted, code),
+                is_renewed=is_level and counted.renews(code),
             )
             for closing, counted in reader.cached(
                 ("closings", subscription.id), lambda: list(_closings(reader, subscription))
@@ -175,20 +176,10 @@ def _in_advance(reader: Reader, subscription: Subscription, code: str) -> tuple[
                 continue
             since = max(metric.created_at, charge.created_at, begun)
             ends = [instant for instant in (charge.deleted_at, replaced_at) if instant is not None]
-            caught_up_from = _caught_up_from(reader, subscription) if since == begun else None
+            caught_up = caught_up_from(reader, subscription) if since == begun else None
             since = since if since > started_at else _BEGINNING
-            times.append(Advance(since, min(ends, default=None), _takes_event_prices(charge), caught_up_from))
+            times.append(Advance(since, min(ends, default=None), _takes_event_prices(charge), caught_up))
     return tuple(times)
-
-
-def _caught_up_from(reader: Reader, subscription: Subscription) -> datetime | None:
-    """The first second whose events were billed in advance when a subscription with a start in the past was created."""
-    if subscription.bill_from is BillFrom.NOW or subscription.started_at is None:
-        return None
-    begun = subscription.activated_at or subscription.created_at
-    if subscription.bill_from is BillFrom.START:
-        return cut_to_seconds(subscription.started_at)
-    return cut_to_seconds(open_since(cycle_at(contract_of(reader, subscription), begun), begun))
 
 
 def _closings(reader: Reader, subscription: Subscription) -> Iterator[tuple[Closing, CountedUsage]]:

@@ -39,6 +39,7 @@ from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.core.subscriptions import Subscription
 from usagebill.rating.handover import own_events
 from usagebill.rating.ledger import Ledger
+from usagebill.rating.priced_events import priced_events
 from usagebill.rating.running_usage import BroughtForward, bring_forward
 from usagebill.storage.event_queries import COUNTED, EventQuery
 from usagebill.work import Reader
@@ -149,7 +150,9 @@ def event_price(
         window=window,
         event=event,
         is_stored=is_stored,
-        question=_after_end_before(reader, subscription, metric, question, event),
+        question=priced_events(
+            reader, subscription, charge, window, _after_end_before(reader, subscription, metric, question, event)
+        ),
     )
     if from_running_usage and _needs_running_usage(charge, metric):
         brought_forward = bring_forward(reader, charge, metric, part, keys, place.question, event, subscription.id)

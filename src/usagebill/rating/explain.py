@@ -186,7 +186,7 @@ def _recomputed(
         tally, recomputed = usages.get(tuple(fee.grouped_by.values()), (AggregateResult(), Usage(units=ZERO)))
         counted = summary(metric, tally, recomputed)
     else:
-        level = initial_level_of(reader, part, metric, scope, fee.grouped_by)
+        level = initial_level_of(reader, charge, part, metric, scope, fee.grouped_by)
         terms = properties if isinstance(properties, PercentageProperties) else None
         recomputed = usage(
             metric,

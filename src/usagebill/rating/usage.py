@@ -51,6 +51,7 @@ from usagebill.rating.charge_scope import ChargeScope
 from usagebill.rating.free_usage import Totals, first_totals
 from usagebill.rating.handover import own_events
 from usagebill.rating.ledger import Ledger
+from usagebill.rating.priced_events import priced_events
 from usagebill.rating.prorated_usage import count_by_day, is_counted_by_day
 from usagebill.storage.event_queries import ALL_EVENTS, COUNTED, EventQuery
 from usagebill.storage.ports import EventLog
@@ -62,6 +63,7 @@ _WORTH_DAYS: Final = 5_000
 
 def _count_of(
     reader: Reader,
+    charge: Charge,
     metric: BillableMetric,
     parts: Sequence[ChargePart],
     keys: tuple[str, ...],
@@ -71,7 +73,7 @@ def _count_of(
 ) -> tuple[EventQuery, FilterIndex | None]:
     """The query that counts these parts in one pass; with an index, it is for each of its buckets."""
     bucket, filters = (parts[0].bucket, None) if len(parts) == 1 else (ALL_EVENTS, parts[0].filters)
-    return replace(_question(reader, metric, bucket, keys, scope), amounts=amounts), filters
+    return replace(_question(reader, charge, metric, bucket, keys, scope), amounts=amounts), filters
 
 
 def charge_results(reader: Reader, charge: Charge, metric: BillableMetric, scope: ChargeScope) -> list[ChargeResult]:
@@ -186,7 +188,7 @@ def _tallies(
     amounts: bool = False,
 ) -> dict[int, dict[Group, AggregateResult]]:
     """The aggregate of each part, by position and group, in one pass over the events."""
-    question, index = _count_of(reader, metric, parts, keys, scope, amounts=amounts)
+    question, index = _count_of(reader, charge, metric, parts, keys, scope, amounts=amounts)
     if index is None:
         return {
             parts[0].position: reader.counted([question], lambda log: log.tallies(question), inputs=("one", question))
@@ -208,7 +210,12 @@ def _group_keys(part: ChargePart, scope: ChargeScope) -> tuple[str, ...]:
 
 
 def _question(
-    reader: Reader, metric: BillableMetric, bucket: EventScope, keys: Sequence[str], scope: ChargeScope
+    reader: Reader,
+    charge: Charge,
+    metric: BillableMetric,
+    bucket: EventScope,
+    keys: Sequence[str],
+    scope: ChargeScope,
 ) -> EventQuery:
     question = EventQuery(
         code=metric.code,
@@ -224,6 +231,8 @@ def _question(
         held_from=scope.window.start if _is_level(metric) else None,
     )
     question = own_events(reader, scope.subscription, metric, question, scope.billed_at, scope.neighbours)
+    if charge.pay_in_advance and scope.current:
+        question = priced_events(reader, scope.subscription, charge, scope.window, question)
     return question if scope.counted_until is None else replace(question, latest=scope.counted_until)
 
 
@@ -251,7 +260,7 @@ def _usages(
             first = totals.get(part.position, {})
             tallies = tallies_by_part[part.position]
             if is_level:
-                tallies = _weighed(reader, metric, part, keys, scope, tallies)
+                tallies = _weighed(reader, charge, metric, part, keys, scope, tallies)
             usages[part.position] = {
                 group: (
                     tally,
@@ -270,6 +279,7 @@ def _is_level(metric: BillableMetric) -> bool:
 
 def _weighed(
     reader: Reader,
+    charge: Charge,
     metric: BillableMetric,
     part: ChargePart,
     keys: tuple[str, ...],
@@ -277,7 +287,7 @@ def _weighed(
     tallies: Mapping[Group, AggregateResult],
 ) -> dict[Group, AggregateResult]:
     """The weighted sum of each group that has changes or starts from a level."""
-    question = _question(reader, metric, part.bucket, keys, scope)
+    question = _question(reader, charge, metric, part.bucket, keys, scope)
     levels = starting_levels(reader, metric, scope.subscription, question)
     changed = {group: tally for group, tally in tallies.items() if tally.events_count or not levels}
     return {
@@ -307,7 +317,7 @@ def _first_totals(
     read = [part for part in parts if part.position in free]
     if not read:
         return {}
-    question = _question(reader, metric, read[0].bucket if len(read) == 1 else ALL_EVENTS, keys, scope)
+    question = _question(reader, charge, metric, read[0].bucket if len(read) == 1 else ALL_EVENTS, keys, scope)
     limits = [(part.position, free[part.position].free_events, free[part.position].free_total) for part in read]
     return reader.counted(
         [question],
@@ -330,7 +340,7 @@ def _read_usages(
     if not parts:
         return {}
     alone = len(parts) == 1
-    question = _question(reader, metric, parts[0].bucket if alone else ALL_EVENTS, (), scope)
+    question = _question(reader, charge, metric, parts[0].bucket if alone else ALL_EVENTS, (), scope)
     starts = [_start_of(reader, charge, metric, part, scope) for part in parts]
 
     def count(log: EventLog) -> dict[int, dict[Group, tuple[AggregateResult, Usage]]]:
@@ -381,7 +391,7 @@ def _start_of(reader: Reader, charge: Charge, metric: BillableMetric, part: Char
     keys = _group_keys(part, scope)
     levels: dict[Group, Decimal] = {}
     if _is_level(metric):
-        question = _question(reader, metric, part.bucket, keys, scope)
+        question = _question(reader, charge, metric, part.bucket, keys, scope)
         levels = starting_levels(reader, metric, scope.subscription, question)
     return _Start(part=part, keys=keys, levels=levels, rows=_ledger_rows(reader, charge, metric, part, scope))
 
@@ -515,12 +525,13 @@ def _ledger_rows(
         charge_filter=part.filter,
         window=scope.window if scope.counted_until is None else replace(scope.window, end=scope.counted_until),
     )
-    question = _question(reader, metric, ALL_EVENTS, _group_keys(part, scope), scope)
+    question = _question(reader, charge, metric, ALL_EVENTS, _group_keys(part, scope), scope)
     return ledger.latest(question, part.group_keys)
 
 
 def initial_level_of(
     reader: Reader,
+    charge: Charge,
     part: ChargePart,
     metric: BillableMetric,
     scope: ChargeScope,
@@ -528,6 +539,6 @@ def initial_level_of(
 ) -> Decimal:
     """The level at which one group of a recurring weighted sum starts `scope`'s window; zero for any other metric."""
     keys = tuple(group)
-    question = _question(reader, metric, part.bucket, keys, scope)
+    question = _question(reader, charge, metric, part.bucket, keys, scope)
     levels = starting_levels(reader, metric, scope.subscription, question)
     return levels.get(tuple(group.values()), ZERO)
