@@ -264,14 +264,14 @@ class Billing(Resources):
             if problem.note is not None:
                 self.writing(problem.note, chosen)
             raise
-        self._pass(work.has_closed_usage)
+        self._pass(work.has_billed_usage)
         self._tell(work.messages)
         self._wake(work.immediate_kinds)
         return result
 
-    def _pass(self, has_closed_usage: bool) -> None:
-        """Let time pass after usage was billed for good: what is received from now on came after the bill."""
-        if has_closed_usage and isinstance(self.clock, ManualClock):
+    def _pass(self, has_billed_usage: bool) -> None:
+        """Let time pass after usage was billed: what is received from now on came after the bill."""
+        if has_billed_usage and isinstance(self.clock, ManualClock):
             self.clock.tick()
 
     def within(self, connection: object) -> Within:
@@ -404,7 +404,7 @@ class Billing(Resources):
                     batch.done += 1
                     batch.messages += work.messages
                     batch.kinds |= work.immediate_kinds
-                    batch.has_closed_usage |= job.immediate and work.has_closed_usage
+                    batch.has_billed_usage |= job.immediate and work.has_billed_usage
                 except CountWanted as problem:
                     assert runs is not None
                     batch.wanted = job, runs, problem
@@ -431,7 +431,7 @@ class Billing(Resources):
                 self._rehearsals.count(*batch.wanted)
             if batch.done or (not batch.gone and batch.wanted is None):
                 break
-        self._pass(batch.has_closed_usage)
+        self._pass(batch.has_billed_usage)
         self._tell(batch.messages)
         if on_failure is not None:
             for job, problem in batch.failures:

@@ -51,7 +51,7 @@ class ServerClock(SystemClock):
 
 
 class ManualClock:
-    """A clock that only moves when it is set, and by a microsecond when usage has been billed for good.
+    """A clock that only moves when it is set, and by a microsecond when usage has been billed.
 
     So nothing that is received after a bill has the instant of that bill, as on a clock that runs.
     """

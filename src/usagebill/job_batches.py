@@ -48,7 +48,7 @@ class JobRuns:
 @dataclass(slots=True)
 class Batch:
     """The outcome of one commit of jobs. `gone` counts those that other workers did meanwhile; `wanted` is the count
-    that the batch's last job needs first. `has_closed_usage`: an immediate job has billed usage for good.
+    that the batch's last job needs first. `has_billed_usage`: an immediate job has billed usage.
     """
 
     done: int = 0
@@ -56,5 +56,5 @@ class Batch:
     messages: list[JsonObject] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
     failures: list[tuple[Job, Exception]] = field(default_factory=list)
-    has_closed_usage: bool = False
+    has_billed_usage: bool = False
     wanted: tuple[Job, JobRuns, CountWanted] | None = None

@@ -296,8 +296,8 @@ class Work(Reader):
     ) -> None:
         super().__init__(tx, organization, now, settings, answers=answers, known_at=known_at)
         self.clock = clock
-        # Whether it has billed the usage of a period for good.
-        self.has_closed_usage = False
+        # Whether it has billed the usage of a period, on a draft or for good.
+        self.has_billed_usage = False
         self._transaction = tx
         self._counts = counts
         self._ids = ids
@@ -337,7 +337,7 @@ class Work(Reader):
     def take_over(self, done: Work) -> None:
         """Take over the messages and jobs of another unit of work whose writes were stored."""
         self.messages += done.messages
-        self.has_closed_usage |= done.has_closed_usage
+        self.has_billed_usage |= done.has_billed_usage
         self._immediate += done._immediate
 
     @property

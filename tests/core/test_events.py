@@ -165,12 +165,12 @@ class Subscription:
 
 
 class TestMatching:
-    def test_bounds_are_inclusive_a_start_is_cut_to_its_second_and_an_end_to_its_millisecond(self) -> None:
+    def test_bounds_are_inclusive_and_a_start_is_cut_to_its_second(self) -> None:
         end = START + timedelta(days=5, microseconds=900)
         ended = Subscription(START + timedelta(microseconds=600_900), end, "terminated")
         assert subscription_at([ended], START) is ended
-        assert subscription_at([ended], START + timedelta(days=5)) is ended
-        assert subscription_at([ended], end) is None
+        assert subscription_at([ended], end) is ended
+        assert subscription_at([ended], end + timedelta(microseconds=1)) is None
         assert subscription_at([ended], START - timedelta(microseconds=1)) is None
 
     def test_the_second_of_a_change_is_divided_by_when_events_came(self) -> None:

@@ -316,8 +316,7 @@ def test_what_one_invoice_has_closed_no_later_one_closes_again(
         (None, NOW + DAY, None, NOW + DAY + MICROSECOND),
         (NOW + 2 * DAY, NOW + DAY, None, NOW + DAY + MICROSECOND),
         (NOW + 2 * DAY, NOW + 2 * DAY, None, None),
-        # Ends are billed to the millisecond.
-        (NOW + 2 * DAY + MICROSECOND, NOW + 2 * DAY, None, None),
+        (NOW + 2 * DAY + MICROSECOND, NOW + 2 * DAY, None, NOW + 2 * DAY + MICROSECOND),
     ],
 )
 def test_usage_is_open_after_what_has_been_billed(

@@ -287,13 +287,16 @@ class _Owed:
             assert segment.end is not None
             if segment.ending == "end" and self._arrived_at_end(event, number):
                 return number
-            starts, ends = (
-                self._after(event, segment.start, segment.place),
-                not self._after(event, segment.end, segment.end_place),
-            )
-            if starts and ends:
+            if self._starts_before(event, number) and not self._after(event, segment.end, segment.end_place):
                 return number
         return None
+
+    def _starts_before(self, event: Sent, number: int) -> bool:
+        """Whether the event lies after a start; the whole second of one that is no change is its own."""
+        segment = self.segments[number]
+        if number and self.segments[number - 1].ending != "end":
+            return self._after(event, segment.start, segment.place)
+        return event.at >= segment.start.replace(microsecond=0)
 
     def _arrived_at_end(self, event: Sent, number: int) -> bool:
         """An event of the last second that arrives after an end belongs to what ended, if nothing follows at once."""

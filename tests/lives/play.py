@@ -92,6 +92,8 @@ class Lived:
     """What became of a life."""
 
     life: Life
+    # When each step was taken, refused or not.
+    instants: list[datetime] = field(default_factory=list)
     acts: list[Act] = field(default_factory=list)
     events: list[Sent] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -160,6 +162,7 @@ class _Player:
         self._act(Step(at=self.life.start, what="plan", number=0))
         for step in self.life.steps:
             self._move(step.at)
+            self.lived.instants.append(self.box.now)
             self._act(step)
         self._move(self.life.end)
         self._close()

@@ -179,13 +179,16 @@ def _live_notes(lived: Lived) -> list[CreditNote]:
 def _coupon_uses(lived: Lived) -> Iterator[str]:
     """A coupon takes no more than it may, and once is once."""
     for coupon in lived.coupons:
+        # What it gave for usage billed ahead that fell went back to it.
         lines = [
             (invoice, line)
             for invoice in _counting(lived)
             for line in invoice.credits
-            if line.item_type == "coupon" and line.source_id == coupon.id
+            if line.item_type == "coupon"
+            and line.source_id == coupon.id
+            and (line.amount_cents > line.returned_cents or not line.amount_cents)
         ]
-        taken = sum(line.amount_cents for _, line in lines)
+        taken = sum(line.amount_cents - line.returned_cents for _, line in lines)
         # An invoice that deducts what another one billed ahead continues its use: they bill one period.
         using = {invoice.id for invoice, _ in lines}
         uses = sum(
@@ -421,7 +424,9 @@ def _late(life: Life, lived: Lived) -> Iterator[str]:
     """Weeks without a worker change no paper."""
     if not any(step.what == "down" for step in life.steps):
         return
-    yield from _same_papers(lived, play(life, late=True), "late")
+    # A bill moves the clock on, and so what follows at the same instant: late as on time.
+    steps = tuple(replace(step, at=at) for step, at in zip(life.steps, lived.instants, strict=True))
+    yield from _same_papers(lived, play(replace(life, steps=steps), late=True), "late")
 
 
 def _billed_in_all(lived: Lived) -> int:

@@ -295,6 +295,42 @@ def test_what_comes_after_a_bill_ahead_of_the_clock_is_listed(box: Scenario) -> 
     assert unbilled(box) == [("late", "period_already_billed", False)]
 
 
+def test_what_comes_within_the_millisecond_of_an_end_is_billed_and_not_listed(box: Scenario) -> None:
+    box.travel_to("2024-03-10T12:00:00.000300Z")
+    send(box, "before", timestamp="1710072000.000300")
+    box.travel_to("2024-03-10T12:00:00.000700Z")
+    box.delete("/subscriptions/sub")
+    assert _billed_units(box, "calls") == 1
+    assert unbilled(box) == []
+
+
+def test_what_comes_in_the_last_microsecond_before_a_downgrade_is_billed_and_not_listed(box: Scenario) -> None:
+    box.plan(code="less")
+    box.put("/plans/basic", plan={"amount_cents": 100})
+    box.subscribe(plan_code="less")
+    box.travel_to("2024-03-31T23:59:59.999999Z")
+    send(box, "last", timestamp="1711929599.999999")
+    box.travel_to("2024-04-02T00:00:00Z")
+    assert _billed_units(box, "calls") == 1
+    assert unbilled(box) == []
+
+
+@pytest.mark.parametrize("grace", [0, 3])
+def test_what_comes_at_the_instant_of_an_upgrade_after_it_is_billed_by_the_new_plan_and_not_listed(
+    box: Scenario, grace: int
+) -> None:
+    box.entity(billing_configuration={"invoice_grace_period": grace})
+    metric = box.metric("extra", "count_agg")
+    box.plan(charge_on(metric, amount="1"), code="more", amount_cents=100)
+    box.travel_to("2024-03-10T12:00:00Z")
+    box.subscribe(plan_code="more")
+    send(box, "after", code="extra", timestamp="1710072000")
+    assert unbilled(box) == []
+    box.travel_to("2024-04-05T00:00:00Z")
+    assert _billed_units(box, "extra") == 1
+    assert unbilled(box) == []
+
+
 def test_what_comes_between_the_end_of_a_period_and_its_billing_is_billed(box: Scenario) -> None:
     box.travel_to("2024-04-01T00:05:00Z")
     send(box, "a little late", timestamp=MARCH_10)

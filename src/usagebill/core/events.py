@@ -138,11 +138,6 @@ def numeric_text(text: str) -> bool:
     return len(text) <= LONGEST_VALUE and _NUMERIC.fullmatch(text) is not None
 
 
-def cut_to_milliseconds(instant: datetime) -> datetime:
-    """`instant` cut to the millisecond."""
-    return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
-
-
 def cut_to_seconds(instant: datetime) -> datetime:
     """`instant` cut to the second, as senders with whole seconds stamp it."""
     return instant.replace(microsecond=0)

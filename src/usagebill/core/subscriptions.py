@@ -22,7 +22,7 @@ from typing import Protocol, TypeVar
 
 from usagebill.core.activation import ActivationRule
 from usagebill.core.days import local_date
-from usagebill.core.events import cut_to_milliseconds, cut_to_seconds
+from usagebill.core.events import cut_to_seconds
 from usagebill.core.life_cycles import following
 from usagebill.core.periods import BillingTime, Cycle, Interval, Succession
 from usagebill.core.plans import Plan, UsageThreshold
@@ -279,9 +279,8 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC)
 def subscription_at(subscriptions: Iterable[S], timestamp: datetime, received: datetime | None = None) -> S | None:
     """The one of `subscriptions` (all with the event's external id) to which an event at `timestamp` belongs.
 
-    Begun (`begins_at`) at or before it and terminated, if at all, at or after it, both cut to milliseconds; those that
-    wait for a first payment (`incomplete`) are left out. Of several: not terminated first, then the latest terminated,
-    then the latest begun.
+    Begun (`begins_at`) at or before it and terminated, if at all, at or after it; those that wait for a first payment
+    (`incomplete`) are left out. Of several: not terminated first, then the latest terminated, then the latest begun.
 
     Most senders use whole seconds, so a subscription owns the whole second in which it starts; events `received` before
     the start belong to the previous subscription, if there is one (None: just received).
@@ -292,13 +291,9 @@ def subscription_at(subscriptions: Iterable[S], timestamp: datetime, received: d
         if subscription.status != SubscriptionStatus.INCOMPLETE
         and (begins := begins_at(subscription)) is not None
         and cut_to_seconds(begins) <= timestamp
-        and (subscription.terminated_at is None or cut_to_milliseconds(subscription.terminated_at) >= timestamp)
+        and (subscription.terminated_at is None or subscription.terminated_at >= timestamp)
     ]
-    exact = [
-        candidate
-        for candidate in seconds
-        if (begins := begins_at(candidate)) is None or cut_to_milliseconds(begins) <= timestamp
-    ]
+    exact = [candidate for candidate in seconds if (begins := begins_at(candidate)) is None or begins <= timestamp]
     later = [
         candidate
         for candidate in seconds

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation, counts
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.events import Event, cut_to_milliseconds, cut_to_seconds, property_of
+from usagebill.core.events import Event, cut_to_seconds, property_of
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import CLOSING_PERIODS, IN_ARREARS, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -191,7 +191,7 @@ def open_from(
     """
     if billed_until is None:
         return billing_from or cut_to_seconds(started_at)
-    if ended_at is not None and billed_until >= cut_to_milliseconds(ended_at):
+    if ended_at is not None and billed_until >= ended_at:
         return None
     return billed_until + MICROSECOND
 
@@ -225,7 +225,7 @@ def stretches_of(services: Iterable[Service], metric: BillableMetric | None) -> 
         if start is not None and (free_from is None or free_from < start):
             stretches.append(Stretch(Reason.SUBSCRIPTION_NOT_ACTIVE, free_from, start - MICROSECOND))
         earliest = free_from if start is None or (free_from is not None and free_from > start) else start
-        latest = None if service.end is None else cut_to_milliseconds(service.end)
+        latest = service.end
         stretches += _served_by(ordered[position:], earliest, latest, missing)
         if latest is None:
             return stretches
@@ -283,7 +283,7 @@ def _with_history(ordered: Sequence[Service]) -> list[Service]:
     ending = (
         replace(ending, is_charged=True, closings=())
         if ending.end is None
-        else replace(ending, closings=_last_counts(ending.closings, cut_to_milliseconds(ending.end)))
+        else replace(ending, closings=_last_counts(ending.closings, ending.end))
     )
     return [ending, *ordered[last + 1 :]]
 

@@ -48,12 +48,13 @@ def record(work: Work, bill: Bill) -> Invoice:
     for fee in bill.standalone_fees:
         keep_standalone(work, fee)
     watch_lifetime_usage(work, invoice)
+    if bill.step is not Step.STAY:
+        work.has_billed_usage |= any(map(_bills_usage, (*bill.periods, *bill.changed)))
     if bill.step is Step.DRAFT:
         return draft(work, invoice, bill.contracts)
     if bill.step is Step.AWAIT_PAYMENT:
         return await_payment(work, invoice)
     if bill.step is Step.ISSUE:
-        work.has_closed_usage |= any(map(_closes_usage, (*bill.periods, *bill.changed)))
         invoice = issue(
             work,
             invoice,
@@ -68,7 +69,7 @@ def record(work: Work, bill: Bill) -> Invoice:
     return invoice
 
 
-def _closes_usage(record: object) -> bool:
+def _bills_usage(record: object) -> bool:
     if not isinstance(record, BillingPeriod) or record.counted is None:
         return False
     return record.invoicing_reason in WHOLE_REASONS and IN_ARREARS[record.invoicing_reason].usage
