@@ -9,9 +9,11 @@ from usagebill.core.dates import DatingSettings, InvoiceDates, dates_with_new_se
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods.schedule import change_follow_up_at, draft_finalization_at
+from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import FinalizeInvoice, RefreshInvoice
 from usagebill.queries.invoices import occasion_of
-from usagebill.storage.conditions import Condition, eq, has, within
+from usagebill.queries.plans import plan_definition
+from usagebill.storage.conditions import Condition, eq, has, related, within
 from usagebill.work import Work
 
 
@@ -36,6 +38,13 @@ def drafts_of_subscription(subscription_id: str) -> Condition:
 def drafts_of_customers(customer_ids: Iterable[str]) -> Condition:
     """Conditions for invoices of these customers."""
     return within("customer_id", customer_ids)
+
+
+def keep_plan(work: Work, ended: Subscription) -> None:
+    """Have the drafts of a subscription that ends bill its plan as it is now."""
+    of_draft = related(Invoice, "invoice_id", eq("status", InvoiceStatus.DRAFT))
+    for period in work.tx.find(BillingPeriod, eq("subscription_id", ended.id), of_draft):
+        work.tx.replace(replace(period, definition=plan_definition(work, ended.plan_id)))
 
 
 def shift(work: Work, customer_id: str, old: DatingSettings, new: DatingSettings) -> None:

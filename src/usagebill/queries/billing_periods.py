@@ -140,14 +140,17 @@ def billing_context(
 ) -> BillingContext:
     """`period` of `invoice` with everything its fees depend on; `contract` is looked up unless passed.
 
-    The plan is the subscription's current one; days are counted in the time zone that the period was billed in. Only
-    the last billing period depends on the subscription's end: earlier ones do not change when they are recomputed.
+    The plan is the subscription's current one, for a draft of a subscription that has ended the one it had then; days
+    are counted in the time zone that the period was billed in. Only the last billing period depends on the
+    subscription's end: earlier ones do not change when they are recomputed.
     """
     if contract is None:
         subscription = find_subscription(reader, period.subscription_id)
         if subscription is None:
             raise LookupError(f"no subscription {period.subscription_id}")
         contract = contract_of(reader, subscription)
+    if period.definition is not None:
+        contract = replace(contract, plan=period.definition.plan)
     periods = contract.cycle(ZoneInfo(period.timezone))
     if period.invoicing_reason != InvoicingReason.TERMINATING:
         periods = replace(periods, terminated_at=None, succession=None)
@@ -156,7 +159,7 @@ def billing_context(
         period=period,
         boundaries=boundaries_of(period),
         contract=contract,
-        definition=plan_definition(reader, contract.plan.id, contract.plan),
+        definition=period.definition or plan_definition(reader, contract.plan.id, contract.plan),
         cycle=periods,
     )
 

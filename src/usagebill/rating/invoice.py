@@ -176,7 +176,13 @@ def _rated_bill(reader: Reader, invoice: Invoice, contexts: Sequence[BillingCont
     return settled_bill(
         reader,
         invoice,
-        [with_counted_usage(reader, context.period, context.definition) for context in contexts],
+        [
+            replace(
+                with_counted_usage(reader, context.period, context.definition),
+                definition=context.definition if not finalizing and context.subscription.terminated_at else None,
+            )
+            for context in contexts
+        ],
         fees,
         contracts=list(contracts.values()),
         finalizing=finalizing,

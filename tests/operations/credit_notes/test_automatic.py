@@ -174,9 +174,11 @@ def test_what_settles_a_draft_follows_its_fee(amount: int, settled: int) -> None
         box.subscribe()
         box.travel_to("2024-03-11T00:00:00Z")
         box.delete("/subscriptions/sub?on_termination_credit_note=offset")
-        draft = box.get("/invoices?statuses[]=draft")["invoices"][-1]
+        draft = box.invoice(box.get("/invoices?statuses[]=draft")["invoices"][-1]["svc_id"])
         assert draft["total_due_amount_cents"] == 3100
-        box.put("/plans/basic", plan={"amount_cents": amount})
+        (fee,) = draft["fees"]
+        price = str(amount / 100)
+        box.billing.invoices.adjust_fee(draft["svc_id"], fee_id=fee["svc_id"], units=1, unit_precise_amount=price)
         box.travel_to("2024-04-20T00:00:00Z")
         (note,) = box.get("/credit_notes")["credit_notes"]
         assert (note["offset_amount_cents"], note["total_amount_cents"]) == (settled, settled)

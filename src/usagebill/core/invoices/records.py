@@ -14,6 +14,7 @@ from usagebill.core.fees import AppliedTax
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.payment_methods import PaymentMethodChoice
+from usagebill.core.plans import PlanDefinition
 from usagebill.core.statuses import PaymentStatus, TaxStatus
 
 
@@ -233,6 +234,8 @@ class BillingPeriod:
     plan: BilledPlan | None = None
     # What its usage was counted by; None if it has none, and for periods that were billed before this was kept.
     counted: CountedUsage | None = None
+    # What a draft of a subscription that has ended bills, whatever its plan becomes; None for all others.
+    definition: PlanDefinition | None = None
 
     @property
     def last_day_from(self) -> datetime | None:

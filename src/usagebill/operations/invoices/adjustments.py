@@ -117,7 +117,7 @@ def line_in_period(reader: Reader, invoice: Invoice, period: BillingPeriod, requ
 
     Raises `NotFound`.
     """
-    plan = plan_definition(reader, period.plan_id)
+    plan = period.definition or plan_definition(reader, period.plan_id)
     if request.fixed_charge_id:
         if not any(charge.id == request.fixed_charge_id for charge in plan.fixed_charges):
             raise NotFound("fixed_charge", request.fixed_charge_id)

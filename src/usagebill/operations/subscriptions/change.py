@@ -17,6 +17,7 @@ from usagebill.core.subscriptions import Subscription, SubscriptionStatus, Termi
 from usagebill.inputs import is_given, value_or
 from usagebill.operations import credit_notes
 from usagebill.operations.alert_watch import check_before_end
+from usagebill.operations.draft_invoices import keep_plan
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill
 from usagebill.operations.plans.overrides import Overridden
@@ -114,6 +115,7 @@ def _succeeded(work: Work, contract: Contract, succession: Succession) -> Contra
     check_before_end(work, current)
     last = ended(current, work.now, succession=succession)
     work.tx.replace(last)
+    keep_plan(work, last)
     forget(work, last)
     return contract.of(last)
 

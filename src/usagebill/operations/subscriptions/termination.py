@@ -18,6 +18,7 @@ from usagebill.core.subscriptions import (
 from usagebill.core.tasks import AnnounceTermination, EndSubscription
 from usagebill.operations.alert_watch import check_before_end
 from usagebill.operations.backlog import after_backlog, of_subscriptions
+from usagebill.operations.draft_invoices import keep_plan
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.operations.invoices.subscription import bill, foresee_bill
 from usagebill.operations.subscriptions.activation import cancel_waiting
@@ -97,6 +98,7 @@ def terminate(
         work.tx.replace(chosen)
         work.emit("subscription.updated", lambda: entitled_subscription(work, chosen), chosen.id)
     work.tx.replace(last)
+    keep_plan(work, last)
     forget(work, last)
     cancel_downgrade(work, last)
     work.emit("subscription.terminated", lambda: subscription_webhook_view(work, last), last.id)
