@@ -450,7 +450,8 @@ class _Owed:
         return price * held / length
 
     def _held(self, known: Sequence[Sent], opens: datetime, closes: datetime, start: date, following: date) -> Fraction:
-        whole = self._midnight(following) - self._midnight(start)
+        # Days have 86,400 seconds, also where clocks change (docs/limits.md).
+        whole = following - start
         area, level, since = Fraction(0), 0, opens
         for event in known:
             at = min(max(event.at, opens), closes)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, strategies as st
@@ -171,6 +172,18 @@ class TestWeightedSum:
     def test_the_window_is_needed(self) -> None:
         with pytest.raises(ValueError, match="window"):
             fold("weighted_sum_agg", [], field_name="value")
+
+    @pytest.mark.parametrize(
+        ("month", "hours", "days"), [(9, 720, 30), (10, 31 * 24 + 1, 31), (3, 31 * 24 - 1, 31)], ids=str
+    )
+    def test_a_day_has_86_400_seconds_also_where_clocks_change(self, month: int, hours: int, days: int) -> None:
+        berlin = ZoneInfo("Europe/Berlin")
+        start = datetime(2023, month, 1, tzinfo=berlin).astimezone(UTC)
+        end = datetime(2023, month + 1, 1, tzinfo=berlin).astimezone(UTC) - timedelta(microseconds=1)
+        window = Window(start=start, end=end, period_days=days, tz=berlin)
+        held = fold("weighted_sum_agg", [], field_name="value", window=window, initial_level=D(50))
+        # 50.07 in October and 49.93 in March.
+        assert round(held.units, 10) == round(D(50) * hours / (days * 24), 10)
 
     @given(st.lists(st.integers(0, 31 * 86400), max_size=6), st.integers(-1000, 1000))
     def test_changes_that_cancel_at_once_leave_the_level(self, seconds: list[int], level: int) -> None:
