@@ -28,12 +28,14 @@ class History:
 
 
 _STEPS = st.tuples(
-    st.sampled_from(["pay", "credit", "offset", "refund", "void note", "spend", "dispute", "request"]),
+    st.sampled_from(
+        ["pay", "credit", "offset", "refund", "void note", "spend", "dispute", "request", "grant", "buy", "order"]
+    ),
     st.integers(1, 100),
 )
 _HISTORIES = st.builds(
     History,
-    kind=st.sampled_from(["subscription", "one_off", "progressive", "draft"]),
+    kind=st.sampled_from(["subscription", "one_off", "progressive", "draft", "top-up"]),
     tax=st.sampled_from([0, 19, 33]),
     wallet=st.sampled_from([0, 7, 50]),
     earlier_note=st.sampled_from([0, 5, 60]),
@@ -58,9 +60,10 @@ class Life:
             first = self._one_off(history.earlier_note)
             self._pay(first, first["total_amount_cents"])
             self._note(first, "credit", 100)
+        wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR"}
         if history.wallet:
-            body = {"rate_amount": "1", "currency": "EUR", "granted_credits": str(history.wallet)}
-            box.post("/wallets", wallet={"external_customer_id": "acme", **body})
+            wallet["granted_credits"] = str(history.wallet)
+        self.wallet_id = box.post("/wallets", wallet=wallet)["wallet"]["svc_id"]
         if history.coupon:
             box.coupon(history.coupon)
         if history.kind in ("subscription", "draft"):
@@ -74,6 +77,8 @@ class Life:
             box.event("gb", value=31)
             box.travel_to("2024-03-01T00:10:00Z")
             (self.id,) = (one["svc_id"] for one in box.invoices() if one["invoice_type"] == "progressive_billing")
+        elif history.kind == "top-up":
+            self.id = self._ordered(31)["svc_id"]
         else:
             self.id = self._one_off(7)["svc_id"]
         for step, percent in history.steps:
@@ -82,6 +87,16 @@ class Life:
     def _one_off(self, units: int) -> Any:
         fees = [{"add_on_code": "setup", "units": units}]
         return self.box.post("/invoices", invoice={"external_customer_id": "acme", "fees": fees})["invoice"]
+
+    def _top_up(self, **credits: str) -> None:
+        self.box.post("/wallet_transactions", wallet_transaction={"wallet_id": self.wallet_id, **credits})
+
+    def _ordered(self, credits: int) -> Any:
+        """The invoice of a top-up that is not paid yet."""
+        known = {invoice["svc_id"] for invoice in self.box.invoices()}
+        self._top_up(paid_credits=str(credits))
+        (invoice,) = (one for one in self.box.invoices() if one["svc_id"] not in known)
+        return invoice
 
     @property
     def invoice(self) -> Any:
@@ -115,6 +130,12 @@ class Life:
         elif step == "request":
             body = {"external_customer_id": "acme", "svc_invoice_ids": [self.id], "email": "a@b.example"}
             self.box.send("POST", "/payment_requests", {"payment_request": body})
+        elif step == "grant":
+            self._top_up(granted_credits=str(percent))
+        elif step in ("buy", "order"):
+            top_up = self._ordered(percent)
+            if step == "buy":
+                self._pay(top_up, top_up["total_amount_cents"])
         elif step == "dispute":
             self.box.send("PUT", f"/invoices/{self.id}/lose_dispute")
         else:
@@ -137,8 +158,18 @@ class Life:
         return any(self.box.send("POST", f"/invoices/{self.id}/void", body)[0] == 200 for body in bodies)
 
     def regenerate(self) -> None:
+        """Regenerate the voided invoice; a top-up that was paid and refunded is over, and stays void."""
+        if self.invoice["invoice_type"] == "credit" and self.invoice["total_paid_amount_cents"]:
+            return
         lines = [{"id": fee["svc_id"]} for fee in self.invoice["fees"]]
         self.id = self.box.billing.invoices.regenerate(self.id, fees=lines).id
+
+    def wallet(self) -> tuple[int, list[tuple[str, str, str]]]:
+        """Its balance, and what was bought: until when the money is awaited."""
+        (wallet,) = self.box.get("/wallets?external_customer_id=acme")["wallets"]
+        listed = self.box.get(f"/wallets/{self.wallet_id}/wallet_transactions?per_page=100")["wallet_transactions"]
+        bought = [one for one in listed if one["transaction_status"] == "purchased"]
+        return wallet["balance_cents"], sorted((one["svc_id"], one["status"], one["amount"]) for one in bought)
 
     def balance(self) -> int:
         """What the customer has paid and still owes, less what it can still spend."""
@@ -161,12 +192,14 @@ class Life:
 def test_voided_and_regenerated_an_invoice_is_as_it_was(history: History) -> None:
     with Scenario(now="2024-03-01T00:00:00Z") as box:
         life = Life(box, history)
-        before, coupons = life.balance(), life.coupons()
+        before, coupons, wallet = life.balance(), life.coupons(), life.wallet()
         assert box.billing.reading(audit).findings == ()
         if not life.void(history.refunded):
-            assert (life.balance(), life.coupons()) == (before, coupons)
+            assert (life.balance(), life.coupons(), life.wallet()) == (before, coupons, wallet)
             return
         assert box.billing.reading(audit).findings == ()
         life.regenerate()
         assert (life.balance(), life.coupons()) == (before, coupons)
+        # What paid the voided invoice may be spent in another order; a purchase is as open or as paid as it was.
+        assert life.wallet()[1] == wallet[1]
         assert box.billing.reading(audit).findings == ()
