@@ -1,4 +1,4 @@
-"""Payments: which one completes an invoice, and where money goes back to, in tables."""
+"""Payments: where money goes back to, in tables."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 from tests.core.builders import NOW, invoice, note
 
-from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.payment_receipts import remaining_cents
 from usagebill.core.payments import (
     Payment,
     is_refund_due,
     is_under_way,
     money_back_word,
-    payment_event,
     refunded_payment,
 )
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
@@ -37,22 +35,6 @@ def payment(id: str = "payment", *, at: int = 0, **fields: Any) -> Payment:
         **fields,
     }
     return Payment(**values)
-
-
-@pytest.mark.parametrize(
-    ("total", "offset", "paid", "event"),
-    [
-        (1000, 0, 1000, PaymentEvent.PAID_BY_HAND),
-        (1000, 0, 999, PaymentEvent.PAID_IN_PART),
-        # Credit notes have settled the rest.
-        (1000, 300, 700, PaymentEvent.PAID_BY_HAND),
-        (1000, 300, 699, PaymentEvent.PAID_IN_PART),
-    ],
-)
-def test_a_payment_completes_an_invoice_once_nothing_is_due(
-    total: int, offset: int, paid: int, event: PaymentEvent
-) -> None:
-    assert payment_event(invoice(total_amount_cents=total, total_offset_amount_cents=offset), paid) is event
 
 
 @pytest.mark.parametrize(

@@ -207,3 +207,72 @@ def test_a_charge_whose_answer_was_lost_is_canceled_once_the_provider_knows_it(d
     doors.assert_paid(invoice)
     (charged, _) = sorted(doors.payments(), key=lambda payment: payment["payment_status"])
     assert charged["payment_status"] == "failed"
+
+
+# The status follows the sum
+
+
+def test_a_page_that_was_paid_in_part_leaves_the_rest_due(doors: Doors) -> None:
+    invoice = doors.invoice()
+    doors.page(invoice)
+    doors.notice(doors.stripe.page_paid(next(iter(doors.pages())), amount=400))
+    paid = doors.reread(invoice)
+    assert (paid["payment_status"], paid["total_paid_amount_cents"], paid["total_due_amount_cents"]) == (
+        "pending",
+        400,
+        650,
+    )
+    assert doors.sent("payment.succeeded", "invoice.payment_status_updated") == ["payment.succeeded"]
+    overdue(doors, invoice)
+    doors.page(invoice)
+    doors.notice(doors.stripe.page_paid(list(doors.pages())[-1]))
+    doors.assert_paid(invoice)
+    assert not doors.reread(invoice)["payment_overdue"]
+    assert doors.sent("invoice.payment_status_updated") == ["invoice.payment_status_updated"]
+
+
+def test_a_charge_that_took_less_leaves_the_rest_due(doors: Doors) -> None:
+    invoice = doors.debit()
+    (intent,) = doors.stripe.intents
+    doors.stripe.intents[intent]["amount"] = 400
+    doors.notice(doors.stripe.payment_event(intent, "succeeded"))
+    assert doors.due_cents() == 650
+    (payment,) = doors.payments()
+    assert (payment["payment_status"], payment["amount_cents"]) == ("succeeded", 400)
+    doors._ask("POST", f"/invoices/{invoice['svc_id']}/retry_payment")
+    doors.box.run_due()
+    doors.assert_paid(invoice)
+    assert doors.stripe.charged() == {"eur": 1050}
+
+
+def test_the_page_of_a_request_that_was_paid_in_part_leaves_the_rest_due(doors: Doors) -> None:
+    first, second = doors.invoice(), doors.invoice()
+    overdue(doors, first, second)
+    session = doors.request_page(first, second)
+    doors.notice(doors.stripe.page_paid(session, amount=1500))
+    assert [doors.reread(invoice)["payment_status"] for invoice in (first, second)] == ["succeeded", "pending"]
+    assert (doors.due_cents(), doors.reread(second)["payment_overdue"]) == (600, True)
+    (request,) = doors._ask("GET", "/payment_requests")["payment_requests"]
+    assert request["payment_status"] == "pending"
+
+
+def test_a_part_buys_no_credits(doors: Doors) -> None:
+    wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "name": "Prepaid"}
+    made = doors._ask("POST", "/wallets", wallet=wallet)["wallet"]
+    top_up = {"wallet_id": made["svc_id"], "paid_credits": "100"}
+    doors._ask("POST", "/wallet_transactions", wallet_transaction=top_up)
+    doors.box.run_due()
+    (bought,) = doors._ask("GET", f"/wallets/{made['svc_id']}/wallet_transactions")["wallet_transactions"]
+    invoice = {"svc_id": bought["svc_invoice_id"]}
+
+    def credits() -> str:
+        balance: str = doors._ask("GET", f"/wallets/{made['svc_id']}")["wallet"]["credits_balance"]
+        return balance
+
+    doors.page(invoice)
+    doors.notice(doors.stripe.page_paid(next(iter(doors.pages())), amount=100))
+    assert credits() == "0.0"
+    doors.page(invoice)
+    doors.notice(doors.stripe.page_paid(list(doors.pages())[-1]))
+    assert doors.stripe.charged() == {"eur": 10_000}
+    assert credits() == "100.0"

@@ -53,9 +53,14 @@ def reaction_to(payment: Payment, moved: PaymentMoved, *, takes_back: bool, invo
 
 
 def followed(payment: Payment, moved: PaymentMoved, *, method_id: str | None, now: datetime) -> Payment:
-    """The payment in the state that the provider reports. `method_id` is our payment method that was used, if known."""
+    """The payment in the state that the provider reports. `method_id` is our payment method that was used, if known.
+
+    Its amount is what was received, should that be another than was asked for.
+    """
+    received = moved.amount_cents if moved.payment_status == ChargeStatus.SUCCEEDED else None
     return replace(
         payment,
+        amount_cents=payment.amount_cents if received is None else received,
         provider_payment_id=moved.provider_payment_id,
         status=moved.status,
         payment_status=moved.payment_status,

@@ -9,7 +9,6 @@ from enum import StrEnum
 
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
-from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.provider_requests import Charge, MethodDetails, PayableType
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
@@ -228,14 +227,6 @@ def payment_by_hand(
         updated_at=now,
         is_shown=invoice.status != InvoiceStatus.OPEN,
     )
-
-
-def payment_event(invoice: Invoice, paid_cents: int) -> PaymentEvent:
-    """The effect of a payment recorded by hand on its invoice, of which `paid_cents` are then paid, including this
-    payment.
-    """
-    completes = paid_cents + invoice.total_offset_amount_cents == invoice.total_amount_cents
-    return PaymentEvent.PAID_BY_HAND if completes else PaymentEvent.PAID_IN_PART
 
 
 def refunded_payment(payments: Iterable[Payment]) -> Payment | None:

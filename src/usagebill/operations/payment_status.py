@@ -30,10 +30,11 @@ def move_payment(work: Work, invoice: Invoice, event: PaymentEvent) -> Invoice:
     """Apply a payment event to the invoice, by the table of `payment_states`, and store it."""
     effect = move(invoice.payment_status, event)
     before = invoice
-    if effect.ready is not None:
-        invoice = replace(invoice, ready_for_payment_processing=effect.ready)
     if effect.counts:
         invoice = replace(invoice, total_paid_amount_cents=paid_cents(work, invoice.id))
+    effect = effect.with_left(invoice.due_cents)
+    if effect.ready is not None:
+        invoice = replace(invoice, ready_for_payment_processing=effect.ready)
     if effect.status is not None:
         return set_payment_status(work, invoice, effect.status, tells=effect.tells is not Telling.NEVER)
     if invoice != before:

@@ -10,8 +10,9 @@ from dateutil import parser
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.changes import payment_refusal
+from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.payments import Payment, payment_by_hand, payment_errors, payment_event
+from usagebill.core.payments import Payment, payment_by_hand, payment_errors
 from usagebill.core.statuses import PaymentStatus
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
 from usagebill.operations import payment_receipts
@@ -19,7 +20,6 @@ from usagebill.operations.backlog import after_backlog, of_record
 from usagebill.operations.payment_status import move_payment
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.payment_requests import requests_of_invoice
-from usagebill.queries.payments import paid_cents
 from usagebill.storage.conditions import Condition, any_of, eq, related, within
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
@@ -71,7 +71,7 @@ def create(work: Work, request: PaymentInput) -> Payment:
         raise Invalid(problems)
     payment = payment_by_hand(invoice, amount, reference, paid_at, id=work.new_id(), now=work.now)
     work.tx.insert(payment)
-    move_payment(work, invoice, payment_event(invoice, paid_cents(work, invoice.id)))
+    move_payment(work, invoice, PaymentEvent.PAID_BY_HAND)
     payment_receipts.issue(work, payment)
     return payment
 

@@ -68,9 +68,6 @@ class RequestPayables:
             if payment.status in GIVEN_BACK:
                 event = PaymentEvent.UNWANTED
         _move_invoices(work, request, event)
-        if succeeded and any(dues(requested_invoices(work, request))):
-            # Less was paid than is due: the remainder is still requested.
-            event = PaymentEvent.NOTICE_PROCESSING
         _move_request(work, request, event)
         if payment is not None:
             payment_receipts.issue(work, payment)
@@ -111,6 +108,7 @@ def _note_paid(work: Work, request: PaymentRequest, payment: Payment) -> Payment
     for part, paid in zip(noted.parts, noted.invoices, strict=True):
         work.tx.replace(part)
         work.tx.replace(paid)
+        due_changed(work, paid)
     if noted.unwanted:
         refunds.give_back(work, payment, next(iter(noted.unwanted)), sum(noted.unwanted.values()))
         payment = work.tx.get(Payment, payment.id) or payment
@@ -124,13 +122,12 @@ def _move_invoices(work: Work, request: PaymentRequest, event: PaymentEvent) -> 
     for invoice in requested_invoices(work, request):
         if invoice.status == InvoiceStatus.VOIDED:
             continue
-        is_left = follows is PaymentEvent.REQUEST_SUCCEEDED and invoice.due_cents > 0
-        # The remainder of a partially paid request can be charged again.
-        move_payment(work, invoice, PaymentEvent.CHARGE_PENDING if is_left else follows)
+        move_payment(work, invoice, follows)
 
 
 def _move_request(work: Work, request: PaymentRequest, event: PaymentEvent) -> None:
-    made = moved(request.payment_status, event)
+    left_cents = sum(dues(requested_invoices(work, request)))
+    made = moved(request.payment_status, event).with_left(left_cents)
     changed = request if made.status is None else replace(request, payment_status=made.status, updated_at=work.now)
     work.tx.replace(changed)
     if changed.payment_status != request.payment_status and made.tells is not Telling.NEVER:

@@ -38,7 +38,6 @@ ROWS = [
     ((SUCCEEDED,), notice_event(ChargeStatus.FAILED), None, False, None, False),
     ((SUCCEEDED,), notice_event(ChargeStatus.PROCESSING), None, False, None, False),
     (UNPAID, PaymentEvent.PAID_BY_HAND, SUCCEEDED, True, None, True),
-    (UNPAID, PaymentEvent.PAID_IN_PART, None, True, None, False),
     (UNPAID, PaymentEvent.OFFSET, SUCCEEDED, False, None, True),
     (UNPAID, PaymentEvent.REQUEST_SUCCEEDED, SUCCEEDED, True, False, True),
     (UNPAID, PaymentEvent.REQUEST_PENDING, PENDING, False, False, False),
@@ -48,8 +47,6 @@ ROWS = [
     # Of a voided invoice it is counted until it is given back.
     (UNPAID, PaymentEvent.UNWANTED, None, True, None, False),
     ((SUCCEEDED,), PaymentEvent.UNWANTED, None, True, None, False),
-    (UNPAID, PaymentEvent.VOIDED, None, False, False, False),
-    (ANY, PaymentEvent.DISPUTE_LOST, None, False, None, False),
 ]
 
 
@@ -65,6 +62,17 @@ def test_each_row_of_the_table(
     telling = Telling.ON_CHANGE if tells else Telling.NEVER
     for status in before:
         assert move(status, event) == Move(status=after, ready=ready, counts=counts, tells=telling)
+
+
+@pytest.mark.parametrize(("event", "ready"), [(row[1], row[4]) for row in ROWS if row[2] is SUCCEEDED])
+def test_nothing_pays_an_invoice_of_which_something_is_left(event: PaymentEvent, ready: bool | None) -> None:
+    """What was received counts; after a charge, the rest may be charged."""
+    for status in UNPAID:
+        whole = move(status, event)
+        by_hand = Move(counts=whole.counts)
+        charged = Move(status=PENDING, ready=True, counts=whole.counts, tells=whole.tells)
+        assert whole.with_left(1) == (by_hand if ready is None else charged)
+        assert whole.with_left(0) == whole.with_left(-1) == whole
 
 
 def test_whatever_happens_to_an_invoice_is_in_the_table() -> None:

@@ -1,14 +1,15 @@
 """The payment of an invoice: the effect of each payment event on it. The table is `MOVES`.
 
-An invoice is pending, succeeded or failed. `ready_for_payment_processing` says whether another charge may begin. Once
-it has succeeded, payment events no longer change its status; money that arrives anyway is recorded with its payments,
-and the paid amount exceeds the total.
+An invoice is pending, succeeded or failed. `ready_for_payment_processing` says whether another charge may begin. What
+was received and offset decides whether it has succeeded, wherever the money came from (`Move.with_left`). Once it has,
+payment events no longer change its status; money that arrives anyway is recorded with its payments, and the paid amount
+exceeds the total.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
@@ -26,15 +27,12 @@ class PaymentEvent(StrEnum):
     NOTICE_SUCCEEDED = "notice_succeeded"  # the provider reports it
     NOTICE_PROCESSING = "notice_processing"
     NOTICE_FAILED = "notice_failed"
-    PAID_BY_HAND = "paid_by_hand"  # a recorded payment completes it
-    PAID_IN_PART = "paid_in_part"  # a recorded payment does not complete it
-    OFFSET = "offset"  # a credit note leaves nothing due
+    PAID_BY_HAND = "paid_by_hand"
+    OFFSET = "offset"  # a credit note reduces what is due
     REQUEST_SUCCEEDED = "request_succeeded"  # a payment request with it was paid
     REQUEST_PENDING = "request_pending"
     REQUEST_FAILED = "request_failed"
     UNWANTED = "unwanted"  # money for a voided invoice, to be given back
-    VOIDED = "voided"
-    DISPUTE_LOST = "dispute_lost"
 
 
 # A charge failed.
@@ -60,6 +58,16 @@ class Move:
     counts: bool = False
     tells: Telling = Telling.NEVER
 
+    def with_left(self, cents: int) -> Move:
+        """The effect if this many cents are neither paid nor offset afterwards: while something is left, a payment
+        through a provider leaves it pending, to be charged; one by hand, or a credit note, keeps the status.
+        """
+        if self.status is not PaymentStatus.SUCCEEDED or cents <= 0:
+            return self
+        if self.ready is None:
+            return replace(self, status=None, tells=Telling.NEVER)
+        return replace(self, status=PaymentStatus.PENDING, ready=True)
+
 
 _P, _E, _CHANGE = PaymentStatus, PaymentEvent, Telling.ON_CHANGE
 
@@ -75,14 +83,11 @@ _UNPAID: Mapping[PaymentEvent, Move] = {
     _E.NOTICE_PROCESSING: Move(status=_P.PENDING, ready=False, tells=_CHANGE),
     _E.NOTICE_FAILED: Move(status=_P.FAILED, ready=True, tells=_CHANGE),
     _E.PAID_BY_HAND: Move(status=_P.SUCCEEDED, counts=True, tells=_CHANGE),
-    _E.PAID_IN_PART: Move(counts=True),
     _E.OFFSET: Move(status=_P.SUCCEEDED, tells=_CHANGE),
     _E.REQUEST_SUCCEEDED: Move(status=_P.SUCCEEDED, ready=False, counts=True, tells=_CHANGE),
     _E.REQUEST_PENDING: Move(status=_P.PENDING, ready=False),
     _E.REQUEST_FAILED: Move(status=_P.FAILED, ready=True, tells=_CHANGE),
     _E.UNWANTED: Move(counts=True),
-    _E.VOIDED: Move(ready=False),
-    _E.DISPUTE_LOST: Move(),
 }
 
 # Once paid: further money is counted, so that it is visible and can be given back.
@@ -91,7 +96,6 @@ _PAID: Mapping[PaymentEvent, Move] = {
     _E.NOTICE_SUCCEEDED: Move(counts=True),
     _E.REQUEST_SUCCEEDED: Move(counts=True),
     _E.PAID_BY_HAND: Move(counts=True),
-    _E.PAID_IN_PART: Move(counts=True),
     _E.UNWANTED: Move(counts=True),
 }
 

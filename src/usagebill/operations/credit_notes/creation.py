@@ -26,6 +26,7 @@ from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.changes import with_offset
 from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceType
+from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.metadata import Metadata, metadata_errors
 from usagebill.core.numbers import round_cents, round_to
@@ -39,7 +40,7 @@ from usagebill.operations.credit_notes.inputs import CreditNoteInput
 from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.issuers import version_of
-from usagebill.operations.payment_status import due_changed, set_payment_status
+from usagebill.operations.payment_status import due_changed, move_payment
 from usagebill.operations.refunds import order_refund
 from usagebill.operations.tax_connections import ask_about
 from usagebill.operations.wallet_ledger import refund
@@ -211,7 +212,7 @@ def settle_invoice(work: Work, invoice: Invoice, cents: int) -> Invoice:
     current = work.tx.first(Invoice, eq("id", invoice.id)) or invoice
     settled = with_offset(current, cents, work.now)
     work.tx.replace(settled)
-    if settled.due_cents <= 0:
-        return set_payment_status(work, settled, PaymentStatus.SUCCEEDED)
-    due_changed(work, settled)
-    return settled
+    moved = move_payment(work, settled, PaymentEvent.OFFSET)
+    if moved.due_cents > 0:
+        due_changed(work, moved)
+    return moved

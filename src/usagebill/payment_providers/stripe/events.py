@@ -94,13 +94,14 @@ def _payment_moved(
     currency = required_text(intent, "currency").upper()
     metadata = value(intent, "metadata")
     named = named_payable(metadata if isinstance(metadata, dict) else {})
+    received = value(intent, "amount_received") if has_succeeded else None
     error = None if has_succeeded else value(intent, "last_payment_error")
     method = text(intent, "payment_method") if has_succeeded else None
     return PaymentMoved(
         provider_payment_id=required_text(intent, "id"),
         status="succeeded" if has_succeeded else "failed",
         payment_status=ChargeStatus.SUCCEEDED if has_succeeded else ChargeStatus.FAILED,
-        amount_cents=from_minor_units("stripe", required_int(intent, "amount"), currency),
+        amount_cents=from_minor_units("stripe", received or required_int(intent, "amount"), currency),
         currency=currency,
         payable_type=named.payable_type,
         payable_id=named.payable_id,
