@@ -26,6 +26,7 @@ from usagebill.core.provider_requests import (
     ProviderFailure,
     Request,
     Unhandled,
+    as_known,
 )
 from usagebill.job_host import JobHost, PaymentProviders
 from usagebill.logs import Log
@@ -43,14 +44,14 @@ _log = Log("usagebill.payments")
 def answer_of(
     providers: PaymentProviders | None, connection: PaymentConnection, request: Request[A]
 ) -> A | ProviderFailure:
-    """The provider's answer, or the failure. Raises nothing."""
+    """The provider's answer, or what its failure says (`as_known`). Raises nothing."""
     if providers is None:
         message = "there is no payment provider to ask"
         return ProviderFailure(kind=FailureKind.UNREACHABLE, code="no_payment_provider", message=message)
     try:
         return providers.ask(connection, request)
     except ProviderFailed as problem:
-        return problem.failure
+        return as_known(request, problem.failure)
     except Exception as problem:
         # A substitute for a provider may fail in any way: the request may have succeeded.
         message = f"no answer: {type(problem).__name__}"

@@ -440,6 +440,76 @@ def test_an_outcome_that_nobody_can_find_out_is_left_to_a_person(box: Scenario) 
         life.assert_paid(invoice)
 
 
+@contextmanager
+def key_revoked(server: PaymentServer) -> Iterator[None]:
+    """The provider does not accept our credentials meanwhile."""
+    allowed = server.is_allowed
+    server.is_allowed = lambda headers: False  # type: ignore[method-assign]
+    yield
+    server.is_allowed = allowed  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("kind", ["stripe", "gocardless", "adyen", "moneyhash"])
+def test_a_revoked_key_says_nothing_about_a_charge_whose_answer_was_lost(kind: str, box: Scenario) -> None:
+    server, charge, method = _account(kind, box)
+    with living(box, server, "GBP" if kind == "gocardless" else "EUR") as life:
+        life.notice(method())
+        server.befall(Fault.LOST, Fault.LOST, only=charge)
+        invoice = life.invoice()
+        if not _charges(server):
+            # Where there are pages, customers are given ten minutes to pay on one.
+            box.travel_to("2024-03-05T12:10:00Z")
+        assert len(_charges(server)) == 1
+        with key_revoked(server):
+            box.travel_to("2024-03-05T14:00:00Z")
+            life.box.request("POST", f"/api/v1/invoices/{invoice['svc_id']}/retry_payment")
+            box.travel_to("2024-03-05T15:00:00Z")
+        assert life.reread(invoice)["payment_status"] == "pending"
+        assert life.sent("invoice.payment_failure") == []
+        assert life.reread(invoice)["error_details"][0]["error_code"] == "payment_error"
+        box.travel_to("2024-03-05T17:00:00Z")
+        (payment,) = life.payments()
+        assert payment["payment_status"] in ("succeeded", "processing")
+        assert len(_charges(server)) == 1
+
+
+def test_a_revoked_key_fails_a_charge_that_was_not_sent_before(box: Scenario) -> None:
+    stripe = StripeServer(now=lambda: box.now)
+    with living(box, stripe) as life:
+        life.notice(stripe.card_added("cus_1", "pm_1"))
+        with key_revoked(stripe):
+            invoice = life.invoice()
+        assert life.reread(invoice)["payment_status"] == "failed"
+        assert life.sent("invoice.payment_failure") == ["invoice.payment_failure"]
+
+
+def test_a_charge_whose_answer_was_lost_is_found_though_its_customer_is_gone(box: Scenario) -> None:
+    stripe = StripeServer(now=lambda: box.now)
+    with living(box, stripe) as life:
+        life.notice(stripe.card_added("cus_1", "pm_1"))
+        stripe.befall(Fault.LOST, Fault.LOST, only="POST /v1/payment_intents")
+        invoice = life.invoice()
+        del stripe.customers["cus_1"]
+        box.travel_to("2024-03-05T12:10:00Z")
+        life.assert_paid(invoice)
+
+
+def test_a_revoked_key_says_nothing_about_a_refund_whose_answer_was_lost(box: Scenario) -> None:
+    stripe = StripeServer(now=lambda: box.now)
+    with living(box, stripe) as life:
+        life.notice(stripe.card_added("cus_1", "pm_1"))
+        invoice = life.invoice()
+        stripe.befall(Fault.LOST, Fault.LOST, only="POST /v1/refunds")
+        note = life.credit_note(invoice, 400)
+        with key_revoked(stripe):
+            box.travel_to("2024-03-05T14:00:00Z")
+        assert life.refund_status(note)["refund_status"] == "pending"
+        assert life.sent("credit_note.provider_refund_failure") == []
+        box.travel_to("2024-03-05T16:00:00Z")
+        assert life.refund_status(note)["refund_status"] == "succeeded"
+        assert len(stripe.refunds) == 1
+
+
 def test_a_wrong_key_is_reported_as_a_webhook(box: Scenario) -> None:
     with StripeServer() as stripe:
         box.connect_payment_provider("stripe", code="main", url=stripe.url, secret_key="sk_live_wrong_key")

@@ -146,7 +146,8 @@ class PaymentPage:
 class RefundAttempt:
     """The refund of a credit note through the provider of `payment_id`, in cents of the payment's currency.
 
-    Without a note, the payment is given back, or the part of it for invoices that are no longer to be paid.
+    Without a note, the payment is given back, or the part of it for invoices that are no longer to be paid. `attempts`
+    counts the requests to the provider, answered or not.
     """
 
     id: str
@@ -165,6 +166,8 @@ class RefundAttempt:
     status: str = "pending"
     refund_status: PaymentStatus = PaymentStatus.PENDING
     error_code: str | None = None
+    # Those that were ordered before this was counted may have been asked for.
+    attempts: int = 1
 
 
 class NoticeStatus(StrEnum):

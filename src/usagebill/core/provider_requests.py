@@ -8,10 +8,10 @@ so a lost response never leads to a second charge. An adapter sends the parts th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from usagebill.core.customers import Address
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
@@ -413,6 +413,17 @@ class ProviderFailure:
     provider_payment_id: str | None = None
     details: Mapping[str, object] = field(default_factory=dict)
     gone_method_ids: tuple[str, ...] = ()
+
+
+def as_known(request: Request[Any], failure: ProviderFailure) -> ProviderFailure:
+    """What a failure says about the money that the request moves.
+
+    Credentials that are refused say nothing about an earlier attempt whose answer was lost: its outcome stays unknown,
+    and it is resent with the same key once they are accepted again.
+    """
+    may_be_done = isinstance(request, Charge | Refund) and request.since is not None
+    is_open = may_be_done and failure.kind is FailureKind.UNAUTHORIZED
+    return replace(failure, kind=FailureKind.UNREACHABLE) if is_open else failure
 
 
 class ProviderFailed(Exception):

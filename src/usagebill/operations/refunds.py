@@ -100,6 +100,7 @@ def _order(
         ),
         created_at=work.now,
         updated_at=work.now,
+        attempts=0,
     )
     work.tx.insert(attempt)
     work.schedule(AskPaymentProvider(errand=ProviderErrand.REFUND, subject_id=attempt.id), work.now)
@@ -117,6 +118,7 @@ def prepare(work: Work, task: AskPaymentProvider) -> tuple[PaymentConnection, Re
         return None
     if attempt.credit_note_id is not None and note is None:
         return None
+    work.tx.replace(replace(attempt, attempts=attempt.attempts + 1))
     return connection, Refund(
         provider_payment_id=payment.provider_payment_id,
         key=attempt.id if note is None else note.id,
@@ -127,7 +129,7 @@ def prepare(work: Work, task: AskPaymentProvider) -> tuple[PaymentConnection, Re
         currency=attempt.currency,
         reason=CreditNoteReason.OTHER.value if note is None else note.reason.value,
         refunded_before_cents=attempt.refunded_before_cents,
-        since=attempt.created_at,
+        since=attempt.created_at if attempt.attempts else None,
         at=work.now,
     )
 

@@ -51,7 +51,7 @@ from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.json_text import Json, JsonObject, encode_json, parse_json
 from usagebill.payment_providers.fields import digest, items, number, required_int, required_text, text, value, year
 from usagebill.payment_providers.http import Said, failed
-from usagebill.payment_providers.port import PaymentProvider, check_age
+from usagebill.payment_providers.port import PaymentProvider, check_age, unsent
 
 _TEST_HOST = "https://checkout-test.adyen.com"
 _VERSION = "v70"
@@ -98,7 +98,7 @@ class AdyenProvider(PaymentProvider):
         if card is None:
             stored = self.list_methods(connection, ListMethods(payer=payer)).methods
             if not stored:
-                raise failed(FailureKind.REFUSED, "no_payment_method", "the customer has no card at Adyen")
+                raise failed(unsent(request), "no_payment_method", "the customer has no card at Adyen")
             card = stored[0].provider_method_id
         fields = {
             **_APPLICATION,

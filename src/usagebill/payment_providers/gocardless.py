@@ -49,7 +49,7 @@ from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.json_text import Json, JsonObject, encode_json, parse_json
 from usagebill.payment_providers.fields import items, required_int, required_text, text, value
 from usagebill.payment_providers.http import Said, failed
-from usagebill.payment_providers.port import PaymentProvider
+from usagebill.payment_providers.port import PaymentProvider, unsent
 
 _HOST = "https://api.gocardless.com"
 _TEST_HOST = "https://api-sandbox.gocardless.com"
@@ -134,7 +134,7 @@ class GoCardlessProvider(PaymentProvider):
         usable = [id for id in mandates if id != named]
         try:
             if not usable:
-                raise failed(FailureKind.REFUSED, "no_mandate_error", "No mandate available for payment")
+                raise failed(unsent(request), "no_mandate_error", "No mandate available for payment")
             return replace(self._debit(connection, request, amount, usable[0]), gone_method_ids=gone)
         except ProviderFailed as problem:
             raise ProviderFailed(replace(problem.failure, gone_method_ids=gone)) from None

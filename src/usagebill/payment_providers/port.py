@@ -150,6 +150,11 @@ def check_age(request: Charge | Refund, keys_last: timedelta) -> None:
         raise ProviderFailed(ProviderFailure(kind=FailureKind.FORGOTTEN, code="outcome_unknown", message=message))
 
 
+def unsent(request: Charge) -> FailureKind:
+    """The kind of failure of a charge that cannot be sent: an earlier attempt at it may have succeeded all the same."""
+    return FailureKind.REFUSED if request.since is None else FailureKind.UNREACHABLE
+
+
 def _unsupported(connection: PaymentConnection, what: str) -> ProviderFailed:
     return ProviderFailed(
         ProviderFailure(

@@ -158,7 +158,7 @@ class StripeProvider(PaymentProvider):
         amount = minor_units("stripe", request.amount_cents, request.currency)
         is_transfer = payer.method_types == (shapes.BANK_TRANSFER,)
         transfer = shapes.transfer(payer, request.currency) if is_transfer else {}
-        if request.age > _KEYS_LAST and (known := self._charged_before(connection, request)) is not None:
+        if request.since is not None and (known := self._charged_before(connection, request)) is not None:
             return shapes.charged(known, None, ())
         method, gone = (None, ()) if is_transfer else self._usable_method(connection, request)
         fields: JsonObject = {
