@@ -302,8 +302,7 @@ def test_no_fee_twice_on_one_day_in_advance() -> None:
 
 def test_a_plan_in_arrears_has_no_fee_at_its_start() -> None:
     subscription = cycle("monthly calendar arrears", "2024-01-17T10:00:00")
-    known = replace(facts(subscription, subscription.started_at), advance_fixed_charges=True)
-    assert not fee_is_due(known)
+    assert not fee_is_due(facts(subscription, subscription.started_at))
 
 
 def test_an_ended_plan_in_advance_keeps_its_fee_only_on_drafts_older_than_the_end() -> None:

@@ -49,8 +49,7 @@ class FeeFacts:
     first_invoice: bool = False  # this subscription has no other invoice than the present one
     fee_billed: bool = False  # a subscription fee of this subscription exists already
     fee_billed_today: bool = False  # one exists, on another invoice, created on the local date of this record
-    starting: bool = False  # the subscription's first record, with the reason `subscription_starting`
-    advance_fixed_charges: bool = False  # the plan has fixed charges paid in advance
+    starting: bool = False  # the record bills what is due in advance at a start
     ended_after_invoice: bool = False  # terminated after the invoice was created (a draft refreshed since)
     in_trial: bool = False
     trial_end: datetime | None = None
@@ -81,7 +80,7 @@ def fee_is_due(facts: FeeFacts) -> bool:
         return False
     if facts.in_trial and facts.trial_end is not None and local_date(facts.trial_end, cycle.tz) != facts.record_date:
         return False
-    if facts.starting and not cycle.pay_in_advance and facts.advance_fixed_charges:
+    if facts.starting and not cycle.pay_in_advance:
         return False
     return facts.active or not cycle.pay_in_advance or facts.ended_after_invoice
 

@@ -87,6 +87,22 @@ def test_a_downgrade_at_the_end_of_a_period(box: Scenario, old: str, new: str) -
     assert box.billing.audit().findings == ()
 
 
+@pytest.mark.parametrize(("up", "fees"), [(True, [16_00, 31_00]), (False, [31_00])])
+def test_a_plan_in_arrears_that_opens_with_seats_bills_its_own_fee_in_arrears(
+    box: Scenario, up: bool, fees: list[int]
+) -> None:
+    metric = box.metric("seats", "unique_count_agg", recurring=True)
+    box.plan(code="old", amount_cents=0 if up else 40_00)
+    box.plan(*charged(metric, "in advance"), code="new", amount_cents=31_00)
+    box.subscribe("old")
+    box.travel_to("2024-10-16T12:00:00Z")
+    box.subscribe("new")
+    box.travel_to("2024-12-01T03:00:00Z")
+    billed = [fee for invoice in box.invoices() for fee in invoice["fees"] if fee["item"]["code"] == "new"]
+    assert sorted(int(fee["amount_cents"]) for fee in billed) == fees
+    assert box.billing.audit().findings == ()
+
+
 @pytest.mark.parametrize("aggregation", ["unique_count_agg", "sum_agg"])
 def test_seats_added_after_the_change_are_not_in_what_the_plan_opens_with(box: Scenario, aggregation: str) -> None:
     box.customer(billing_configuration={"invoice_grace_period": 5})

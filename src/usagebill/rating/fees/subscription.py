@@ -115,7 +115,6 @@ def fee_facts(reader: Reader, context: BillingContext) -> FeeFacts:
             for fee in earlier
         ),
         starting=context.period.invoicing_reason == InvoicingReason.STARTING,
-        advance_fixed_charges=any(charge.pay_in_advance for charge in context.definition.fixed_charges),
         ended_after_invoice=context.ended_after_invoice,
         in_trial=ends_at is not None and context.boundaries.timestamp < ends_at,
         trial_end=ends_at,
