@@ -23,7 +23,7 @@ from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import AppliedThreshold, BillingPeriod, Invoice
 from usagebill.core.payments import CHARGES_PAID_IN_ADVANCE, payment_by_hand
 from usagebill.core.periods import Boundaries
-from usagebill.core.plans import FixedCharge
+from usagebill.core.plans import FixedCharge, PlanDefinition
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.billing_periods import (
     BillingContext,
@@ -179,7 +179,7 @@ def _rated_bill(reader: Reader, invoice: Invoice, contexts: Sequence[BillingCont
         [
             replace(
                 with_counted_usage(reader, context.period, context.definition),
-                definition=context.definition if not finalizing and context.subscription.terminated_at else None,
+                definition=_kept_definition(reader, context, finalizing=finalizing),
             )
             for context in contexts
         ],
@@ -187,6 +187,15 @@ def _rated_bill(reader: Reader, invoice: Invoice, contexts: Sequence[BillingCont
         contracts=list(contracts.values()),
         finalizing=finalizing,
     )
+
+
+def _kept_definition(reader: Reader, context: BillingContext, *, finalizing: bool) -> PlanDefinition | None:
+    """What a draft of a subscription that has ended goes on to bill; once it is issued only if the plan has changed."""
+    if context.subscription.terminated_at is None:
+        return None
+    if finalizing and context.definition == plan_definition(reader, context.plan.id):
+        return None
+    return context.definition
 
 
 def _period_fees(reader: Reader, context: BillingContext) -> list[Fee]:

@@ -66,6 +66,7 @@ def test_an_edit_of_the_plan_leaves_the_draft_of_an_end_as_it_was(box: Scenario,
     box.travel_to("2024-01-25T12:00:00Z")
     final = box.get(f"/invoices/{draft['svc_id']}")["invoice"]
     assert (final["status"], final["fees_amount_cents"]) == ("finalized", made + 200)
+    assert box.billing.audit().findings == ()
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -83,3 +84,4 @@ def test_the_draft_of_a_closed_month_is_fixed_once_its_subscription_ends(box: Sc
     box.travel_to("2024-02-10T12:00:00Z")
     final = box.get(f"/invoices/{draft['svc_id']}")["invoice"]
     assert (final["status"], final["fees_amount_cents"]) == ("finalized", 4000 + 400 + 2000)
+    assert box.billing.audit().findings == ()

@@ -234,7 +234,7 @@ class BillingPeriod:
     plan: BilledPlan | None = None
     # What its usage was counted by; None if it has none, and for periods that were billed before this was kept.
     counted: CountedUsage | None = None
-    # What a draft of a subscription that has ended bills, whatever its plan becomes; None for all others.
+    # What a draft of a subscription that has ended bills, whatever its plan becomes; None if that is the plan as it is.
     definition: PlanDefinition | None = None
 
     @property

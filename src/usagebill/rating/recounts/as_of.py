@@ -69,6 +69,8 @@ def _plan_then(
 def context_as_of(reader: Reader, invoice: Invoice, period: BillingPeriod, at: datetime) -> BillingContext:
     """The billing period with the plan that billed it."""
     context = billing_context(reader, invoice, period)
+    if period.definition is not None:
+        return context
     plan_id = _plan_then(reader, period, context.subscription, invoice, at)
     return replace(context, definition=definition_then(reader, plan_id, at))
 
