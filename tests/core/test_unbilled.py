@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.core.builders import invoice
 from tests.core.documents.builders import period
 
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.events import Event
+from usagebill.core.events import Event, JsonValue
 from usagebill.core.subscriptions import subscription_at
 from usagebill.core.unbilled import (
     Advance,
@@ -24,6 +24,7 @@ from usagebill.core.unbilled import (
     open_from,
     stretch_at,
     stretches_of,
+    undone,
     without_overlaps,
 )
 
@@ -203,6 +204,42 @@ def test_what_came_before_a_recurring_charge_in_advance_is_renewed_with_it(
     event = at(NOW + day * DAY, NOW + received * DAY)
     assert stretch_at(stretches, event).reason is reason
     assert sum(stretch.holds(event) for stretch in stretches) == 1
+
+
+# Each event: the day it is of, the day it came, and what it changes. March is billed on day 31, April on day 61.
+PAIRS: dict[str, tuple[str, list[tuple[int, int, str]], str]] = {
+    "nothing": ("unique_count_agg", [], ""),
+    "added": ("unique_count_agg", [(9, 35, "+a")], ""),
+    "removed": ("unique_count_agg", [(9, 35, "-a")], ""),
+    "added and removed": ("unique_count_agg", [(9, 35, "+a"), (19, 36, "-a")], "01"),
+    "in the other order of arrival": ("unique_count_agg", [(9, 36, "+a"), (19, 35, "-a")], "01"),
+    "of two values": ("unique_count_agg", [(9, 35, "+a"), (19, 35, "-b")], ""),
+    "another one stays": ("unique_count_agg", [(9, 35, "+a"), (10, 35, "+b"), (19, 35, "-a")], "02"),
+    "added again": ("unique_count_agg", [(9, 35, "+a"), (19, 35, "-a"), (25, 35, "+a")], "01"),
+    "removed before": ("unique_count_agg", [(9, 35, "-a"), (19, 35, "+a")], ""),
+    # April billed it before its removal came.
+    "known to two bills": ("unique_count_agg", [(9, 35, "+a"), (19, 65, "-a")], ""),
+    "known to the same bill": ("unique_count_agg", [(9, 65, "+a"), (19, 66, "-a")], "01"),
+    "units": ("sum_agg", [(9, 35, "4"), (19, 35, "-4")], "01"),
+    "some units": ("sum_agg", [(9, 35, "4"), (19, 35, "-3")], ""),
+    "other units": ("sum_agg", [(9, 35, "4"), (10, 35, "1"), (19, 35, "-4.0")], "02"),
+    "no number": ("sum_agg", [(9, 35, "4"), (19, 35, "x"), (20, 35, "-4")], "02"),
+}
+
+
+@pytest.mark.parametrize(("kind", "changes", "listed"), PAIRS.values(), ids=PAIRS)
+def test_what_came_late_and_is_gone_again_counts_nowhere(
+    kind: str, changes: list[tuple[int, int, str]], listed: str
+) -> None:
+    closings = [Closing(NOW, NOW + 31 * DAY, NOW + 31 * DAY), Closing(NOW + 31 * DAY, NOW + 61 * DAY, NOW + 61 * DAY)]
+    counted = replace(metric(kind, recurring=True), field_name="value")
+    events = []
+    for number, (day, came, what) in enumerate(changes):
+        properties: dict[str, JsonValue] = {"value": what}
+        if kind == "unique_count_agg":
+            properties = {"value": what[1:], "operation_type": "add" if what[0] == "+" else "remove"}
+        events.append(at(NOW + day * DAY, NOW + came * DAY)._replace(id=str(number), properties=properties))
+    assert "".join(sorted(event.id for event in undone(counted, closings, reversed(events)))) == listed
 
 
 STANDARD, DYNAMIC = False, True

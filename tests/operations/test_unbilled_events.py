@@ -483,6 +483,37 @@ def test_a_seat_that_came_before_its_charge_in_advance_leaves_the_list_with_its_
         assert (_billed_units(box, "places"), unbilled(box)) == (1, [])
 
 
+@pytest.mark.parametrize("prorated", [False, True], ids=["whole", "prorated"])
+def test_what_was_added_and_removed_in_a_billed_period_is_listed_if_both_came_late(
+    box: Scenario, prorated: bool
+) -> None:
+    for code, kind in (("places", "unique_count_agg"), ("stock", "sum_agg")):
+        metric = box.metric(code, kind, field_name="n", recurring=True)
+        box.post("/plans/basic/charges", charge=charge_on(metric, amount="31", code=code, prorated=prorated))
+    box.travel_to("2024-04-05T12:00:00Z")
+    for number, (code, properties) in enumerate(
+        (
+            ("places", {"n": "a"}),
+            ("places", {"n": "stays"}),
+            ("places", {"n": "a", "operation_type": "remove"}),
+            ("stock", {"n": 4}),
+            ("stock", {"n": 1}),
+            ("stock", {"n": -4}),
+        )
+    ):
+        send(box, f"{number}", code=code, timestamp=MARCH_10 + number, properties=properties)
+    listed = [(id, "period_already_billed", False) for id in ("5", "3", "2", "0")]
+    assert unbilled(box) == listed
+    assert sorted(tally.events_count for tally in box.billing.events.unbilled_tallies()) == [2, 2]
+    assert unbilled(box, "&code=stock") == [listed[0], listed[1]]
+    box.travel_to("2024-05-01T01:00:00Z")
+    # What is left of them is billed from April on.
+    assert (_billed_units(box, "places"), _billed_units(box, "stock")) == (1, 1)
+    assert unbilled(box) == listed
+    box.unsubscribe()
+    assert unbilled(box) == listed
+
+
 def test_the_log_says_once_a_day_how_many_there_are(box: Scenario) -> None:
     box.billing.writing(unbilled_events.schedule)
     with capture_logs() as logs:

@@ -831,6 +831,8 @@ class EventsContract:
         ]
         uncounted = {(event.external_subscription_id, event.code) for event in stored if event.id in marked}
         assert organization.ask(lambda tx: set(tx.events.senders(uncounted=True))) == uncounted
+        of_gb = [event for event in stored if (event.external_subscription_id, event.code) == ("a", "gb")]
+        (named, *_) = [event for event in of_gb if event.timestamp > START + timedelta(seconds=4)]
         ranges = [
             EventRange(external_subscription_id=None, code="calls", earliest=START + timedelta(seconds=2)),
             EventRange(external_subscription_id="a", code="gb", latest=START + timedelta(seconds=4)),
@@ -839,6 +841,7 @@ class EventsContract:
             EventRange(external_subscription_id="a", code="calls", lacking=Lacking.AMOUNT),
             EventRange(external_subscription_id="a", code="calls", lacking=Lacking.READABLE_AMOUNT),
             EventRange(external_subscription_id="nobody", code="calls"),
+            EventRange(external_subscription_id="a", code="gb", event_id=named.id),
         ]
 
         def is_unpriced(event: Event) -> bool:
@@ -858,6 +861,7 @@ class EventsContract:
                 and (wanted.latest is None or event.timestamp <= wanted.latest)
                 and (wanted.received_before is None or event.created_at < wanted.received_before)
                 and lacks[wanted.lacking](event)
+                and wanted.event_id in (None, event.id)
             )
 
         expected = sorted(

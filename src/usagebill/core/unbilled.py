@@ -7,6 +7,8 @@ an event is billed at its charge's default price.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
@@ -14,9 +16,9 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple
 
-from usagebill.core.aggregation import AGGREGATIONS, Accumulation, counts
+from usagebill.core.aggregation import AGGREGATIONS, Accumulation, Operation, counts, operation_of
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.events import Event, cut_to_seconds, property_of
+from usagebill.core.events import Event, cut_to_seconds, numeric_value, property_of
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import CLOSING_PERIODS, IN_ARREARS, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -199,6 +201,38 @@ def open_from(
 def keeps_history(metric: BillableMetric) -> bool:
     """Whether events from any earlier time still count."""
     return metric.recurring and AGGREGATIONS[metric.aggregation_type].accumulation is not Accumulation.NOTHING
+
+
+def undone(metric: BillableMetric, closings: Sequence[Closing], events: Iterable[Event]) -> list[Event]:
+    """Of events that came after their periods had been billed, those of which nothing is left when a later one counts.
+
+    A later period counts all history, but it only sees what is there when it begins: a unit or a value that was added
+    and taken away again before counts nowhere. Both have to be known to the same bill; what one has billed is billed.
+    """
+    known = sorted(closing.counted_at for closing in closings)
+    added: defaultdict[tuple[int, object], list[Event]] = defaultdict(list)
+    pairs: list[Event] = []
+    for event in sorted(events, key=lambda event: event.order):
+        what, adds = _changed(metric, event)
+        if what is None:
+            continue
+        # The number of bills that did not know of it.
+        before = added[bisect_left(known, event.created_at), what]
+        if adds:
+            before.append(event)
+        elif before:
+            pairs += (before.pop(), event)
+    return pairs
+
+
+def _changed(metric: BillableMetric, event: Event) -> tuple[object, bool]:
+    """The value or the number of units that the event changes, None if it does not count; and whether it adds them."""
+    if is_uncounted(metric, event):
+        return None, False
+    if AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.VALUES:
+        return property_of(event, metric.field_name), operation_of(event) is Operation.ADD
+    number = numeric_value(event, metric.field_name)
+    return (None, False) if number is None else (abs(number), number > 0)
 
 
 def is_uncounted(metric: BillableMetric, event: Event) -> bool:

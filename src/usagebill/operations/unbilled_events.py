@@ -14,7 +14,7 @@ from usagebill.core.filters import undeclared_keys
 from usagebill.core.monitoring_tasks import CountUnbilledEvents
 from usagebill.core.unbilled import Reason, Stretch, UnbilledEvent, UnbilledTally
 from usagebill.inputs import ABSENT, Input, Maybe, Paging
-from usagebill.queries.unbilled import metric_by_code, stretches, unbilled, why_unbilled
+from usagebill.queries.unbilled import metric_by_code, stretches, unbilled, undone_events, why_unbilled
 from usagebill.storage.event_queries import EventRange, Lacking
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
@@ -34,11 +34,12 @@ class UnbilledFilters:
 
 def list_all(reader: Reader, options: UnbilledFilters, paging: Paging) -> Page[UnbilledEvent]:
     """The events that no charge currently counts, with their reasons, latest first, then by transaction id."""
-    ranges = [event_range for event_range, _ in _ranges(reader, options)]
-    place = (paging.page - 1) * paging.per_page
+    reasons = _ranges(reader, options)
+    ranges = [event_range for event_range, _ in reasons]
+    first = (paging.page - 1) * paging.per_page
     items: list[UnbilledEvent] = []
-    for _, event in reader.tx.events.in_ranges(ranges, limit=paging.per_page, offset=place):
-        reason = why_unbilled(reader, event)
+    for place, event in reader.tx.events.in_ranges(ranges, limit=paging.per_page, offset=first):
+        reason = reasons[place][1] or why_unbilled(reader, event)
         if reason is not None:
             items.append(unbilled(reader, event, reason))
     total = sum(reader.tx.events.count_in_ranges(ranges))
@@ -85,6 +86,10 @@ def _ranges(reader: Reader, options: UnbilledFilters) -> list[tuple[EventRange, 
     uncounted = set(log.senders(external_subscription_id=name, code=only, uncounted=True))
     ranges: list[tuple[EventRange, Reason | None]] = []
     for external_id, code in log.senders(external_subscription_id=name, code=only):
+        for event in undone_events(reader, external_id, code):
+            its_own = Stretch(Reason.PERIOD_ALREADY_BILLED, event.timestamp, event.timestamp)
+            event_range = replace(_range(its_own, external_id, code, options), event_id=event.id)
+            ranges.append((event_range, its_own.reason))
         for stretch in stretches(reader, external_id, code):
             whole = _range(stretch, external_id, code, options)
             if stretch.reason is not None:

@@ -33,6 +33,7 @@ from usagebill.core.unbilled import (
     property_reason,
     stretch_at,
     stretches_of,
+    undone,
     without_overlaps,
 )
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
@@ -41,10 +42,13 @@ from usagebill.queries.counted_usage import counted_by
 from usagebill.queries.past_starts import caught_up_from
 from usagebill.queries.plans import plan_definition
 from usagebill.storage.conditions import Condition, asc, desc, eq, ne, present, related, within
+from usagebill.storage.event_queries import EventRange
 from usagebill.work import Reader
 
 # Near names are suggested only if there are at most this many to compare.
 _NAMES = 2000
+# The most late events of a recurring metric, of one subscription, that are looked through.
+_LATE = 10_000
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
@@ -63,15 +67,46 @@ def stretches(reader: Reader, external_subscription_id: str | None, code: str) -
 def _stretches(reader: Reader, external_subscription_id: str | None, code: str) -> list[Stretch]:
     if external_subscription_id is None:
         return [Stretch(Reason.SUBSCRIPTION_MISSING)]
-    metric = metric_by_code(reader, code)
-    subscriptions = _subscriptions(reader, external_subscription_id)
-    services = [
-        _service(reader, subscription, code, metric) for subscription in subscriptions if _is_served(subscription)
-    ]
-    if not services and subscriptions:
+    services = _services(reader, external_subscription_id, code)
+    if not services and _subscriptions(reader, external_subscription_id):
         # Pending, or waiting for a payment.
         return [Stretch(Reason.SUBSCRIPTION_NOT_ACTIVE)]
-    return stretches_of(services, metric)
+    return stretches_of(services, metric_by_code(reader, code))
+
+
+def _services(reader: Reader, external_subscription_id: str, code: str) -> list[Service]:
+    metric = metric_by_code(reader, code)
+    return [
+        _service(reader, subscription, code, metric)
+        for subscription in _subscriptions(reader, external_subscription_id)
+        if _is_served(subscription)
+    ]
+
+
+def undone_events(reader: Reader, external_subscription_id: str | None, code: str) -> list[Event]:
+    """The events of a recurring metric that came too late for their period, and leave nothing for a later one."""
+    metric = metric_by_code(reader, code)
+    if external_subscription_id is None or metric is None:
+        return []
+    if not counts_history(metric.aggregation_type, recurring=metric.recurring):
+        return []
+    services = [one for one in _services(reader, external_subscription_id, code) if not one.advance]
+    # What came after the bill of an end is unbilled in any case.
+    over = all(one.end is not None for one in services)
+    closings = [closing for one in services for closing in one.closings if closing.is_counted]
+    last = max((closing.counted_at for closing in closings), default=None)
+    late = [
+        EventRange(
+            external_subscription_id=external_subscription_id,
+            code=code,
+            earliest=closing.earliest,
+            latest=closing.latest,
+            received_from=closing.counted_at + MICROSECOND,
+            received_before=last + MICROSECOND if over and last is not None else None,
+        )
+        for closing in closings
+    ]
+    return undone(metric, closings, (event for _, event in reader.tx.events.in_ranges(late, limit=_LATE)))
 
 
 def _subscriptions(reader: Reader, external_subscription_id: str) -> list[Subscription]:

@@ -140,6 +140,7 @@ class EventRange:
     received_from: datetime | None = None
     received_before: datetime | None = None
     lacking: Lacking | None = None
+    event_id: str | None = None
 
 
 def concerns(question: EventQuery, event: Event) -> bool:

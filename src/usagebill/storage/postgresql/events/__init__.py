@@ -315,13 +315,15 @@ class PostgresEvents:
             [event_range.code for event_range in ranges],
             *(instants(name) for name in ("earliest", "latest", "received_from", "received_before")),
             [event_range.lacking for event_range in ranges],
+            [event_range.event_id for event_range in ranges],
             self._organization_id,
         ]
         alike = (
             " AND e.code = r.code AND (r.earliest IS NULL OR e.timestamp >= r.earliest)"
             " AND (r.latest IS NULL OR e.timestamp <= r.latest)"
             " AND (r.received_from IS NULL OR e.created_at >= r.received_from)"
-            " AND (r.received_before IS NULL OR e.created_at < r.received_before) "
+            " AND (r.received_before IS NULL OR e.created_at < r.received_before)"
+            " AND (r.event_id IS NULL OR e.id = r.event_id)"
             f" AND (r.lacking IS NULL OR r.lacking = '{Lacking.COUNTABLE_PROPERTY}' AND e.uncounted"
             " OR NOT e.uncounted AND e.precise_total_amount_cents IS NULL AND"
             f" r.lacking = CASE WHEN e.unread_amount IS NULL THEN '{Lacking.AMOUNT}'"
@@ -337,8 +339,8 @@ class PostgresEvents:
         )
         with_clause = (
             "WITH ranges AS (SELECT * FROM unnest(?::int[], ?::text[], ?::text[], ?::bigint[], ?::bigint[],"
-            " ?::bigint[], ?::bigint[], ?::text[]) AS r (place, subscription, code, earliest, latest, received_from,"
-            f" received_before, lacking)), e AS ({source})"
+            " ?::bigint[], ?::bigint[], ?::text[], ?::text[]) AS r (place, subscription, code, earliest, latest,"
+            f" received_from, received_before, lacking, event_id)), e AS ({source})"
         )
         return with_clause, [*values, self._organization_id]
 

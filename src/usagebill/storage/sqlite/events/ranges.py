@@ -19,7 +19,7 @@ from usagebill.storage.event_rows import COLUMNS, event_of, microseconds
 _FIRST, _LAST = -(2**62), 2**62
 _MARKED = "events INDEXED BY events_uncounted"
 _ALL = "events INDEXED BY events_usage"
-_MEMBERS = ("name", "code", "earliest", "latest", "received_from", "received_before", "place")
+_MEMBERS = ("name", "code", "earliest", "latest", "received_from", "received_before", "place", "event_id")
 # The ranges as rows, read from JSON once and not for every event.
 _RANGES = "(SELECT {} FROM json_each(?) LIMIT -1)".format(
     ", ".join(f"json_extract(value, '$[{place}]') AS {name}" for place, name in enumerate(_MEMBERS))
@@ -28,6 +28,7 @@ _IN_RANGE = (
     " e.external_subscription_id IS r.name AND e.code = r.code"
     " AND e.timestamp >= r.earliest AND e.timestamp <= r.latest"
     " AND e.created_at >= r.received_from AND e.created_at < r.received_before"
+    " AND (r.event_id IS NULL OR e.id = r.event_id)"
 )
 
 _UNPRICED = " AND e.uncounted IS NULL AND e.precise_total_amount_cents IS NULL AND e.unread_amount IS"
@@ -78,6 +79,7 @@ def _json(ranges: Sequence[tuple[int, EventRange]]) -> str:
                 _FIRST if event_range.received_from is None else microseconds(event_range.received_from),
                 _LAST if event_range.received_before is None else microseconds(event_range.received_before),
                 place,
+                event_range.event_id,
             ]
             for place, event_range in ranges
         ]
