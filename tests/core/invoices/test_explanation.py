@@ -189,7 +189,7 @@ def _explained(
         subscription_id="s",
         left_cents=sum(billed.values()),
         fees=tuple(
-            ProgressiveFee(charge_id=key, charge_filter_id=None, grouped_by={}, net_cents=Decimal(cents))
+            ProgressiveFee(charge_id=key, charge_filter_id=None, grouped_by={}, amount_cents=cents)
             for key, cents in billed.items()
         ),
     )

@@ -24,7 +24,7 @@ def _billed(amounts: dict[str, int], left: int | None = None, id: str = "earlier
         subscription_id="s",
         left_cents=sum(amounts.values()) if left is None else left,
         fees=tuple(
-            ProgressiveFee(charge_id=charge, charge_filter_id=None, grouped_by={}, net_cents=Decimal(cents))
+            ProgressiveFee(charge_id=charge, charge_filter_id=None, grouped_by={}, amount_cents=cents)
             for charge, cents in amounts.items()
         ),
     )
