@@ -47,9 +47,12 @@ from usagebill.storage.conditions import (
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.listings import Total
 from usagebill.storage.ports import Transaction
-from usagebill.storage.sqlite import SqliteStore, lists
+from usagebill.storage.sql import lists as sql_lists
+from usagebill.storage.sql.lists import Lists
+from usagebill.storage.sqlite import SqliteStore
 from usagebill.storage.sqlite.events import lists as event_lists
 from usagebill.storage.sqlite.list_counts import SqliteListCounts
+from usagebill.storage.sqlite.listed import SqliteLists
 from usagebill.storage.tables import CUSTOMER_COLUMNS, TABLES, table_of
 
 # What each filter of a list is asked for: something that is there, something that is not, and what cuts a range in two.
@@ -210,8 +213,8 @@ WAYS = (0, 50_000)
 def plainly() -> Iterator[None]:
     """Asked without counters, documents and the like: what a query means."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lists.Lists, "page", lambda *_: None)
-        patch.setattr(lists.Lists, "count", lambda *_: None)
+        patch.setattr(Lists, "page", lambda *_: None)
+        patch.setattr(Lists, "count", lambda *_: None)
         yield
 
 
@@ -219,7 +222,7 @@ def plainly() -> Iterator[None]:
 def few(number: int) -> Iterator[None]:
     """So many records are few."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lists, "FEW", number)
+        patch.setattr(SqliteLists, "few", number)
         yield
 
 
@@ -293,7 +296,14 @@ def recounted(connection: Any) -> None:
         f'SELECT organization_id FROM "{name}{part}"' for name in listed for part in ("", "_counts")
     )
     for (organization,) in connection.execute(owners).fetchall():
-        assert list(SqliteListCounts(connection, organization, lambda: None).faults(events=False)) == []
+        assert (
+            list(
+                SqliteListCounts(
+                    connection, lambda sql, values: connection.execute(sql, values).fetchall(), organization
+                ).faults(events=False)
+            )
+            == []
+        )
     for table in TABLES:
         if table.listing is not None and table.listing.searched:
             search, documents = f"{table.name}_search", f"{table.name}_documents"
@@ -796,8 +806,8 @@ class TestTotalsThatStop:
 
     @pytest.fixture
     def box(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scenario]:
-        monkeypatch.setattr(lists, "FEW", 2)
-        monkeypatch.setattr(lists, "MOST_COUNTED", 3)
+        monkeypatch.setattr(SqliteLists, "few", 2)
+        monkeypatch.setattr(sql_lists, "MOST_COUNTED", 3)
         with Scenario(now="2024-03-05T10:00:00Z") as box:
             for number in range(8):
                 box.billing.customers.upsert(

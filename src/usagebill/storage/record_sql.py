@@ -88,6 +88,38 @@ def _options(condition: Condition) -> tuple[str, frozenset[object]] | None:
     return None
 
 
+@cache
+def _narrowing(kind: type) -> frozenset[str]:
+    """The indexed columns with few records per value."""
+    table = table_of(kind)
+    listing = table.listing
+    wide = {facet for facet in listing.facets if isinstance(facet, str)} if listing else set()
+    leading = {rule[0].split(" ")[0] for rule in (*table.indexes, *table.unique, *table.always_unique)}
+    return frozenset({"id", *leading} - wide)
+
+
+def is_narrowed(kind: type, conditions: Sequence[Condition]) -> bool:
+    """Whether the records' own columns lead to few records, which are best tested one by one."""
+    return any(
+        (isinstance(condition, Within) or (isinstance(condition, Compare) and condition.operator == "="))
+        and condition.column in _narrowing(kind)
+        for condition in conditions
+    )
+
+
+def is_selective(kind: type, conditions: Sequence[Condition]) -> bool:
+    """Whether an index leads to few records of `kind` that meet all conditions."""
+    for condition in conditions:
+        match condition:
+            case Compare(column, "=", _) | Within(column, _):
+                if column in _narrowing(kind):
+                    return True
+            case Related(other, _, inner):
+                if is_selective(other, inner):
+                    return True
+    return False
+
+
 def kinds_in(condition: Condition) -> frozenset[type]:
     """The other kinds of records that the condition reads."""
     if type(condition) in OWN_COLUMNS:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from usagebill.storage.record_sql import quoted
+from usagebill.storage.sql.listed import joined_columns
 from usagebill.storage.sqlite.listed import (
     add_documents_sql,
     add_sql,
+    counts_sql,
     forget_sql,
-    joined_columns,
-    move_counts_sql,
     subtract_sql,
     written_columns,
 )
@@ -62,8 +62,10 @@ def _referring(kind: type) -> tuple[_Referring, ...]:
         for (referred, column), inner in joined_columns(table).items():
             if referred is kind:
                 tests = f't."{column}" = o.id AND t.organization_id = o.organization_id AND o.id = ?'
-                source = f'"{table_of(kind).name}" o CROSS JOIN'
-                subtract, add = (move_counts_sql(table, tests, sign, source) for sign in ("-", ""))
+                source = f"{quoted(table_of(kind).name)} o CROSS JOIN {quoted(table.name)} t"
+                subtract, add = (
+                    counts_sql(table, tests, number=number, source=source) for number in ("-COUNT(*)", "COUNT(*)")
+                )
                 referring.append(_Referring(table, frozenset(inner), subtract, add))
     return tuple(referring)
 

@@ -1,45 +1,46 @@
-"""What makes lists fast: an index in list order, counters, documents to search, and values to look up.
+"""What makes lists fast in a file, beside the counters of `storage.sql.listed`.
 
 For a table whose records are listed (`storage.listings`):
 
 - `<table>_listed` has the listed records in list order, with the columns that filters name; `<table>_facets` has them
   by the facets that the record itself decides; `<table>_ranged_<column>` and `<table>_having_<column>` by one column.
-- `<table>_counts` has the number of listed records for each combination of facets, in columns of the table's own
-  names, so the condition of a filter reads the same on both.
 - `<table>_documents` has the texts of each record that searches look at, case-folded, with those of the record that it
   is searched with. `<table>_search` indexes every three letters of a document.
 - `<table>_values` has the items of each listed record (its metadata), and its texts that are compared in any case.
 
-`list_writes` keeps them up to date, and `lists` reads them.
+`list_writes` keeps them up to date, and `storage.sql.lists` reads them.
 """
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
-from usagebill.storage.conditions import (
-    AllOf,
-    AnyOf,
-    Columns,
-    Compare,
-    Condition,
-    Has,
-    Negate,
-    Related,
-    Search,
-    Within,
-)
+from usagebill.storage.conditions import Compare, Condition, Item, Order, SameText, Within
 from usagebill.storage.listings import Facet, Flag, Joined
 from usagebill.storage.record_sql import can_be_deleted, is_nullable, quoted
-from usagebill.storage.sqlite.queries import literal_sql, order_terms
+from usagebill.storage.sql.listed import (
+    ListsDialect,
+    Sql,
+    TextSearch,
+    add_counts_sql,
+    count_sql,
+    counter_tests,
+    facet_column,
+    facet_columns,
+    facet_sql,
+    own_facets,
+    shown_columns,
+    shown_sql,
+)
+from usagebill.storage.sql.lists import LETTERS, REPLACED, SEPARATOR
+from usagebill.storage.sqlite.queries import condition_sql, literal_sql, order_sql, order_terms, where_sql
 from usagebill.storage.sqlite.rows import codec_of, sql_value
 from usagebill.storage.tables import Table, table_of
 
-# Between the texts of a document; no text that is searched for has it, nor the letters that stand for it.
-SEPARATOR = "\x1f"
-_REPLACED = "\N{REPLACEMENT CHARACTER}"
-_UNSEARCHED = frozenset({"\0", SEPARATOR, _REPLACED})
+# How many pieces of a long text are looked up.
+_PIECES = 30
 # The records of a JSON list of ids.
 _NAMED = "t.id IN (SELECT value FROM json_each(?))"
 
@@ -48,119 +49,119 @@ def folded_document(*texts: object) -> str:
     """The document of a record with these texts; None are left out."""
     document = SEPARATOR.join(str(text).casefold() for text in texts if text is not None)
     # The tokenizer stops at NUL.
-    return document.replace("\0", _REPLACED)
+    return document.replace("\0", REPLACED)
 
 
-def is_searchable(folded: str) -> bool:
-    """Whether documents decide a search for this case-folded text."""
-    return bool(folded) and _UNSEARCHED.isdisjoint(folded)
+class SqliteLists(ListsDialect):
+    """See `storage.sql.listed.ListsDialect`. The planner is told each index: it is shown no statistics."""
+
+    few = 50_000
+    joins = "CROSS JOIN"
+    true = "1"
+
+    def condition(self, kind: type, condition: Condition, row: str, values: list[Any], gathered: bool) -> str:
+        return condition_sql(kind, condition, row, values, gathered)
+
+    def where(self, kind: type, conditions: Sequence[Condition], organization_id: str) -> Sql:
+        return where_sql(kind, conditions, organization_id, True)
+
+    def order(self, kind: type, order: Sequence[Order]) -> str:
+        return order_sql(kind, order)
+
+    def literal(self, kind: type, condition: Condition) -> str:
+        return literal_sql(kind, condition, "t")
+
+    def shown(self, condition: Condition) -> str:
+        """Value by value: for a list of values, SQLite would build a table for every row written.
+
+        The pluses rule out other partial indexes, for which SQLite looks at bound values and recompiles the statement
+        each time.
+        """
+        match condition:
+            case Compare(column, "=", value):
+                values: tuple[object, ...] = (value,)
+            case Within(column, values):
+                pass
+            case _:
+                raise TypeError(condition)
+        texts = sorted(str(sql_value(value)) for value in values)
+        return "(" + " OR ".join(f"+t.{quoted(column)} = '{text}'" for text in texts) + ")"
+
+    def flag(self, test: str) -> str:
+        return f"coalesce({test}, 0)"
+
+    def count_key(self, table: Table) -> str:
+        # That of its only unique index.
+        return ""
+
+    def along(self, table: Table) -> str:
+        return f'{quoted(table.name)} t INDEXED BY "{table.name}_listed"'
+
+    def by_facets(self, table: Table, filters: Sequence[Condition], organization_id: str) -> Sql:
+        """Those with the facets of a row of counts that meets the filters, by their index."""
+        values: list[Any] = [organization_id]
+        tests = counter_tests(self, table, filters, values)
+        facets = own_facets(table)
+        names = ", ".join(("c.organization_id", *(f"c.{quoted(facet_column(facet))}" for facet in facets)))
+        joined = ["t.organization_id = c.organization_id"]
+        for facet in facets:
+            equals = "IS" if isinstance(facet, str) and is_nullable(table.kind, facet) else "="
+            joined.append(f"{facet_sql(self, table, facet, 't')} {equals} c.{quoted(facet_column(facet))}")
+        counts = f'"{table.name}_counts" c WHERE c.organization_id = ? AND c.n > 0 AND {tests}'
+        return (
+            f"(SELECT DISTINCT {names} FROM {counts}) c"
+            f' CROSS JOIN {quoted(table.name)} t INDEXED BY "{table.name}_facets" ON {" AND ".join(joined)}'
+        ), values
+
+    def by_range(self, table: Table, column: str) -> str:
+        assert table.listing is not None
+        index = "listed" if column == table.listing.order[0].column else f"ranged_{column}"
+        return f'{quoted(table.name)} t INDEXED BY "{table.name}_{index}"'
+
+    def by_ids(self, table: Table, ids: Sequence[str]) -> Sql:
+        return f"json_each(?) lead CROSS JOIN {quoted(table.name)} t ON t.id = lead.value", [json.dumps(ids)]
+
+    def ids_by_value(self, table: Table, condition: Condition, organization_id: str) -> Sql | None:
+        assert table.listing is not None
+        match condition:
+            case SameText(column, text) if column in table.listing.folded:
+                value = {"field": column, "value": text.casefold()}
+            case Item(column, (("key", str(key)),)) if column in table.listing.items:
+                value = {"field": column, "key": key}
+            case Item(column, (("key", str(key)), ("value", str(text)))) if column in table.listing.items:
+                value = {"field": column, "key": key, "value": text}
+            case _:
+                return None
+        tests = "".join(f" AND v.{column} = ?" for column in value)
+        query = f'SELECT DISTINCT v.id FROM "{table.name}_values" v WHERE v.organization_id = ?{tests}'
+        return query, [organization_id, *value.values()]
+
+    def ids_by_text(self, search: TextSearch, organization_id: str) -> Sql:
+        documents, index = f'"{search.table.name}_documents"', f'"{search.table.name}_search"'
+        tests = "d.organization_id = ? AND instr(d.document, ?) > 0"
+        source, values = f"{documents} d WHERE {tests}", [organization_id, search.text]
+        if len(search.text) >= LETTERS:
+            starts = range(len(search.text) - LETTERS + 1)
+            pieces = list(dict.fromkeys(search.text[start : start + LETTERS] for start in starts))[:_PIECES]
+            asked = " AND ".join('"{}"'.format(piece.replace('"', '""')) for piece in pieces)
+            source = f"{index} s CROSS JOIN {documents} d ON d.sequence = s.rowid WHERE {index} MATCH ? AND {tests}"
+            values.insert(0, asked)
+        if search.id is None:
+            return f"SELECT d.id FROM {source}", values
+        return f"SELECT ? AS id UNION SELECT d.id FROM {source}", [search.id, *values]
+
+    def text_test(self, search: TextSearch, values: list[Any]) -> str | None:
+        if not search.is_whole:
+            return None
+        values.append(search.text)
+        test = f'SELECT 1 FROM "{search.table.name}_documents" d WHERE d.id = t.id AND instr(d.document, ?) > 0'
+        if search.id is None:
+            return f"EXISTS ({test})"
+        values.append(search.id)
+        return f"(EXISTS ({test}) OR t.id = ?)"
 
 
-# Which records are listed
-
-
-def shown_sql(table: Table, row: str) -> str:
-    """The condition for a `row` to be listed: that of partial indexes, which queries repeat to use them."""
-    assert table.listing is not None
-    tests = ["t.deleted_at IS NULL"] if can_be_deleted(table.kind) else []
-    if table.listing.shown is not None:
-        tests.append(_shown_sql(table.listing.shown))
-    return _of_row(" AND ".join(tests) or "1", row)
-
-
-def _shown_sql(shown: Condition) -> str:
-    """The condition on `t`, value by value: for a list of values, SQLite would build a table for every row written.
-
-    The pluses rule out other partial indexes, for which SQLite looks at bound values and recompiles the statement each
-    time.
-    """
-    match shown:
-        case Compare(column, "=", value):
-            values: tuple[object, ...] = (value,)
-        case Within(column, values):
-            pass
-        case _:
-            raise TypeError(shown)
-    texts = sorted(str(sql_value(value)) for value in values)
-    return "(" + " OR ".join(f"+t.{quoted(column)} = '{text}'" for text in texts) + ")"
-
-
-def _of_row(sql: str, row: str) -> str:
-    """SQL about `t` as SQL about `row`; if that is empty, about the table of an index."""
-    return re.sub(r"\bt\.", f"{row}." if row else "", sql)
-
-
-def _shown_columns(table: Table) -> list[str]:
-    assert table.listing is not None
-    columns = ["deleted_at"] if can_be_deleted(table.kind) else []
-    return columns if table.listing.shown is None else [*columns, *columns_of(table.listing.shown)]
-
-
-def columns_of(condition: Condition) -> list[str]:
-    """The record's own columns that the condition depends on."""
-    match condition:
-        case Columns(left, _, right):
-            return [left, right]
-        case AnyOf(several) | AllOf(several):
-            return [column for inner in several for column in columns_of(inner)]
-        case Negate(inner):
-            return columns_of(inner)
-        case Search(columns, _):
-            return list(columns)
-        case Has():
-            raise TypeError("a condition on records that refer to this one depends on no column")
-        case _:
-            return [condition.column]
-
-
-# Facets
-
-
-def facet_column(facet: Facet) -> str:
-    """The column of counts that has the facet."""
-    match facet:
-        case str():
-            return facet
-        case Joined(_, column, inner):
-            return f"{column.removesuffix('_id')}_{inner}"
-        case Flag(name, _):
-            return name
-
-
-def own_facets(table: Table) -> list[Facet]:
-    """The facets that the record's own columns decide, by which `<table>_facets` is sorted."""
-    assert table.listing is not None
-    return [
-        facet
-        for facet in table.listing.facets
-        if isinstance(facet, str) or (isinstance(facet, Flag) and not isinstance(facet.condition, Related))
-    ]
-
-
-def _facet_sql(table: Table, facet: Facet, row: str) -> str:
-    """The facet of a `row`; of the table of an index if that is empty."""
-    match facet:
-        case str():
-            return f"{row}.{quoted(facet)}" if row else quoted(facet)
-        case Joined(kind, column, inner):
-            other = quoted(table_of(kind).name)
-            return f"(SELECT o.{quoted(inner)} FROM {other} o WHERE o.id = {row}.{quoted(column)})"
-        case Flag(_, condition):
-            return f"coalesce({_of_row(literal_sql(table.kind, condition, 't'), row)}, 0)"
-
-
-def by_facets_sql(table: Table, tests: str) -> str:
-    """The listed records, as `t`, whose own facets have a row of counts that meets `tests` on `c`, by their index."""
-    facets = own_facets(table)
-    names = ", ".join(("c.organization_id", *(f"c.{quoted(facet_column(facet))}" for facet in facets)))
-    joined = ["t.organization_id = c.organization_id"]
-    for facet in facets:
-        equals = "IS" if isinstance(facet, str) and is_nullable(table.kind, facet) else "="
-        joined.append(f"{_facet_sql(table, facet, 't')} {equals} c.{quoted(facet_column(facet))}")
-    return (
-        f'(SELECT DISTINCT {names} FROM "{table.name}_counts" c WHERE c.organization_id = ? AND c.n > 0 AND {tests}) c'
-        f' CROSS JOIN {quoted(table.name)} t INDEXED BY "{table.name}_facets" ON {" AND ".join(joined)}'
-    )
+DIALECT: Final = SqliteLists()
 
 
 # The schema
@@ -173,26 +174,20 @@ def index_definitions(table: Table) -> Iterator[tuple[str, str]]:
         return
     order = order_terms(table.kind, listing.order)
     sorted_by = {"id", *(item.column for item in listing.order)}
-    named = [*_facet_columns(table), *listing.ranges, *listing.narrow, *_shown_columns(table)]
+    named = [*facet_columns(table), *listing.ranges, *listing.narrow, *shown_columns(table)]
     more = [quoted(column) for column in dict.fromkeys(named) if column not in {*sorted_by, "deleted_at"}]
     # A partial index has no deleted records, but SQLite tests the column: without it here, it would read the records.
     deleted = ['"deleted_at"'] if can_be_deleted(table.kind) else []
-    shown = shown_sql(table, "")
+    shown = shown_sql(DIALECT, table, "")
     yield _index(table, "listed", [*order, *more], shown)
     for column in listing.narrow:
         yield _index(table, f"having_{column}", [quoted(column), *order, *more, *deleted], shown)
-    if facets := [_facet_sql(table, facet, "") for facet in own_facets(table)]:
+    if facets := [facet_sql(DIALECT, table, facet, "") for facet in own_facets(table)]:
         yield _index(table, "facets", [*facets, *order], shown)
     for column in listing.ranges:
         if column != listing.order[0].column:
             present = f" AND {quoted(column)} IS NOT NULL" if is_nullable(table.kind, column) else ""
             yield _index(table, f"ranged_{column}", [quoted(column), *order, *deleted], shown + present)
-
-
-def range_index(table: Table, column: str) -> str:
-    """The index that has the listed records by the column of a range."""
-    assert table.listing is not None
-    return f"{table.name}_listed" if column == table.listing.order[0].column else f"{table.name}_ranged_{column}"
 
 
 def _index(table: Table, suffix: str, columns: Sequence[str], shown: str) -> tuple[str, str]:
@@ -277,23 +272,9 @@ def value_definitions(table: Table) -> Iterator[tuple[str, str, str]]:
 # Statements that keep them up to date
 
 
-def move_counts_sql(table: Table, tests: str, sign: str, source: str = "") -> str:
+def counts_sql(table: Table, tests: str, *, number: str = "COUNT(*)", source: str | None = None) -> str:
     """The statement that adds the records, as `t`, that meet `tests` to the counts, or subtracts them with a minus."""
-    return (
-        f'INSERT INTO "{table.name}_counts" {count_sql(table, tests, sign, source)}'
-        " ON CONFLICT DO UPDATE SET n = n + excluded.n"
-    )
-
-
-def count_sql(table: Table, tests: str, sign: str = "", source: str = "") -> str:
-    """The listed records, as `t`, that meet `tests`, counted as the rows of counts are."""
-    assert table.listing is not None
-    values = ["t.organization_id", *(_facet_sql(table, facet, "t") for facet in table.listing.facets)]
-    places = ", ".join(str(place) for place in range(1, len(values) + 1))
-    return (
-        f"SELECT {', '.join(values)}, {sign}COUNT(*) FROM {source} {quoted(table.name)} t"
-        f" WHERE {tests} AND {shown_sql(table, 't')} GROUP BY {places}"
-    )
+    return add_counts_sql(DIALECT, table, count_sql(DIALECT, table, tests, number=number, source=source))
 
 
 def documents_sql(table: Table, tests: str) -> str:
@@ -324,7 +305,7 @@ def add_documents_sql(table: Table, tests: str = _NAMED) -> str:
 def values_sql(table: Table, tests: str = _NAMED) -> Iterator[str]:
     """Queries of the values of the listed records, as `t`, that meet `tests`: rows as they are stored."""
     assert table.listing is not None
-    shown = shown_sql(table, "t")
+    shown = shown_sql(DIALECT, table, "t")
     for column in table.listing.items:
         key, value = (f"json_extract(item.value, '$.{name}')" for name in ("key", "value"))
         yield (
@@ -348,14 +329,14 @@ def add_sql(table: Table) -> list[str]:
     """The statements that add the records in a JSON list of ids."""
     assert table.listing is not None
     documents = [add_documents_sql(table)] if table.listing.searched else []
-    return [move_counts_sql(table, _NAMED, ""), *documents, *add_values_sql(table)]
+    return [counts_sql(table, _NAMED), *documents, *add_values_sql(table)]
 
 
 def subtract_sql(table: Table) -> list[str]:
     """The statements that remove the counts and values of the record with an id."""
     assert table.listing is not None
     values = [f'DELETE FROM "{table.name}_values" WHERE id = ?'] if table.listing.items or table.listing.folded else []
-    return [move_counts_sql(table, "t.id = ?", "-"), *values]
+    return [counts_sql(table, "t.id = ?", number="-COUNT(*)"), *values]
 
 
 def forget_sql(table: Table) -> list[str]:
@@ -364,39 +345,10 @@ def forget_sql(table: Table) -> list[str]:
     return [f'DELETE FROM "{table.name}_documents" WHERE id = ?'] if table.listing.searched else []
 
 
-def _facet_columns(table: Table) -> list[str]:
-    """The record's own columns that facets depend on."""
-    assert table.listing is not None
-    columns: list[str] = []
-    for facet in table.listing.facets:
-        match facet:
-            case str():
-                columns.append(facet)
-            case Joined(_, column, _):
-                columns.append(column)
-            case Flag(_, condition):
-                columns += columns_of(condition)
-    return columns
-
-
 def written_columns(table: Table) -> frozenset[str]:
     """The record's own columns that its counts, document and values depend on."""
     listing = table.listing
     assert listing is not None
     party = [listing.searched_with.column] if listing.searched_with else []
-    columns = (*_shown_columns(table), *_facet_columns(table), *listing.searched, *party)
+    columns = (*shown_columns(table), *facet_columns(table), *listing.searched, *party)
     return frozenset((*columns, *listing.items, *listing.folded))
-
-
-def joined_columns(table: Table) -> dict[tuple[type, str], set[str]]:
-    """The columns of other records that the table's counts depend on, by their kind and the column with their id."""
-    columns: dict[tuple[type, str], set[str]] = {}
-    for facet in () if table.listing is None else table.listing.facets:
-        match facet:
-            case Joined(kind, column, inner):
-                columns.setdefault((kind, column), set()).add(inner)
-            case Flag(_, Related(kind, column, conditions)):
-                columns.setdefault((kind, column), set()).update(
-                    name for condition in conditions for name in columns_of(condition)
-                )
-    return columns

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -37,6 +37,7 @@ from usagebill.storage.record_sql import (
     comparison_sql,
     has_sql,
     is_nullable,
+    is_selective,
     null_sql,
     quoted,
     related_sql,
@@ -48,38 +49,6 @@ from usagebill.storage.tables import table_of
 # A statement takes some 32,000 values: longer lists are bound as one JSON value.
 _MOST_VARIABLES = 500
 _json = msgspec.json.Encoder()
-
-
-@cache
-def _narrowing(kind: type) -> frozenset[str]:
-    """The indexed columns with few records per value."""
-    table = table_of(kind)
-    listing = table.listing
-    wide = {facet for facet in listing.facets if isinstance(facet, str)} if listing else set()
-    leading = {rule[0].split(" ")[0] for rule in (*table.indexes, *table.unique, *table.always_unique)}
-    return frozenset({"id", *leading} - wide)
-
-
-def is_narrowed(kind: type, conditions: Sequence[Condition]) -> bool:
-    """Whether the records' own columns lead to few records, which are best tested one by one."""
-    return any(
-        (isinstance(condition, Within) or (isinstance(condition, Compare) and condition.operator == "="))
-        and condition.column in _narrowing(kind)
-        for condition in conditions
-    )
-
-
-def is_selective(kind: type, conditions: Sequence[Condition]) -> bool:
-    """Whether an index leads to few records of `kind` that meet all conditions."""
-    for condition in conditions:
-        match condition:
-            case Compare(column, "=", _) | Within(column, _):
-                if column in _narrowing(kind):
-                    return True
-            case Related(other, _, inner):
-                if is_selective(other, inner):
-                    return True
-    return False
 
 
 def _many(

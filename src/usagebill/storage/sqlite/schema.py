@@ -26,9 +26,9 @@ from usagebill.storage.sqlite.listed import (
     add_documents_sql,
     add_values_sql,
     count_definitions,
+    counts_sql,
     document_definitions,
     index_definitions,
-    move_counts_sql,
     value_definitions,
 )
 from usagebill.storage.sqlite.row_steps import ROW_STEPS
@@ -409,7 +409,7 @@ def _fill_documents(table: Table, tests: str) -> list[str]:
 
 
 _LIST_PARTS: dict[str, _ListPart] = {
-    "counts": _ListPart(count_definitions, lambda table, tests: [move_counts_sql(table, tests, "")]),
+    "counts": _ListPart(count_definitions, lambda table, tests: [counts_sql(table, tests)]),
     "documents": _ListPart(document_definitions, _fill_documents),
     "values": _ListPart(value_definitions, add_values_sql),
 }

@@ -18,12 +18,13 @@ from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.listings import Total
 from usagebill.storage.ports import NOT_ENCODED, Duplicate, Encoded
 from usagebill.storage.record_sql import bounded, group_sql, kinds_among, quoted
+from usagebill.storage.sql.lists import Lists
 from usagebill.storage.sql.usage_totals import MissingSeries
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.jobs import SqliteJobs
 from usagebill.storage.sqlite.list_counts import SqliteListCounts
 from usagebill.storage.sqlite.list_writes import ListWrites
-from usagebill.storage.sqlite.lists import Lists
+from usagebill.storage.sqlite.listed import DIALECT
 from usagebill.storage.sqlite.observing import (
     TRACKED,
     Observation,
@@ -182,10 +183,10 @@ class SqliteTransaction:
         self._memory = memory or _Memory(connection, version)
         self._list_writes = self._memory.list_writes
         self._known = self._memory.records
-        self._lists = None if organization_id is None else Lists(connection, organization_id, self._list_writes.flush)
+        self._lists = None if organization_id is None else Lists(self._ask, DIALECT, organization_id)
         self.jobs = SqliteJobs(connection, organization_id)
         self.events = SqliteEvents(connection, organization_id, missing_series)
-        self.list_counts = SqliteListCounts(connection, organization_id, self._list_writes.flush)
+        self.list_counts = SqliteListCounts(connection, self._ask, organization_id)
 
     @property
     def organization_id(self) -> str | None:
@@ -566,6 +567,11 @@ class SqliteTransaction:
         return self._connection.execute(
             f"SELECT {value_sql} FROM {quoted(table_of(kind).name)} t{where}", values
         ).fetchone()[0]
+
+    def _ask(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """The rows of a query of lists, which have all that this transaction has changed."""
+        self._list_writes.flush()
+        return self._connection.execute(sql, values).fetchall()
 
     def _select(self, kind: type[R], where: str, values: list[Any]) -> list[R]:
         return self._rows(kind, " WHERE " + where, values)
