@@ -47,6 +47,7 @@ from usagebill.storage.conditions import (
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.listings import Total
 from usagebill.storage.ports import Transaction
+from usagebill.storage.postgresql.listed import PostgresLists
 from usagebill.storage.sql import lists as sql_lists
 from usagebill.storage.sql.lists import Lists
 from usagebill.storage.sqlite import SqliteStore
@@ -222,7 +223,8 @@ def plainly() -> Iterator[None]:
 def few(number: int) -> Iterator[None]:
     """So many records are few."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SqliteLists, "few", number)
+        for dialect in (SqliteLists, PostgresLists):
+            patch.setattr(dialect, "few", number)
         yield
 
 

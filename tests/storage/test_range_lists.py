@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.postgresql import server_url
 from tests.storage.contract import new_tenant, second
 from tests.storage.test_lists import WAYS, few
 
@@ -14,6 +16,9 @@ from usagebill.core.fees import Fee
 from usagebill.core.statuses import PaymentStatus
 from usagebill.storage.conditions import Compare, Condition, asc, eq
 from usagebill.storage.listings import Total
+from usagebill.storage.ports import Store
+from usagebill.storage.postgresql import PostgresStore
+from usagebill.storage.postgresql.databases import temporary_database
 from usagebill.storage.sqlite import SqliteStore
 
 _DAYS = (-400, -31, -1, 0, 1, 30, 366)
@@ -22,11 +27,12 @@ _COLUMNS = ("created_at", "succeeded_at", "failed_at")
 _PAID = st.sampled_from([PaymentStatus.PENDING, PaymentStatus.SUCCEEDED])
 
 
-@pytest.fixture(scope="module")
-def store() -> Iterator[SqliteStore]:
-    opened = SqliteStore(":memory:")
-    yield opened
-    opened.close()
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.second_engine)])
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    with nullcontext(":memory:") if request.param == "sqlite" else temporary_database(server_url()) as place:
+        opened: Store = SqliteStore(place) if request.param == "sqlite" else PostgresStore(place)
+        yield opened
+        opened.close()
 
 
 def _meets(fee: Fee, condition: Any) -> bool:
@@ -43,7 +49,7 @@ def _meets(fee: Fee, condition: Any) -> bool:
 
 
 @given(data=st.data())
-def test_bounds_of_several_dates(store: SqliteStore, data: st.DataObject) -> None:
+def test_bounds_of_several_dates(store: Store, data: st.DataObject) -> None:
     tenant = new_tenant(store)
     entity = tenant.entity()
     customer = tenant.customer(entity)

@@ -7,19 +7,11 @@ range, indexes in list order, and a text index; results never depend on them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from usagebill.storage.conditions import (
-    AllOf,
-    AnyOf,
-    Columns,
-    Compare,
     Condition,
-    Negate,
-    Null,
     Order,
-    Related,
     desc,
 )
 
@@ -98,36 +90,3 @@ class Listing:
     searched_with: SearchedWith | None = None
     folded: tuple[str, ...] = ()
     items: tuple[str, ...] = ()
-
-
-def facets_name(facets: Iterable[str | Joined | Condition], values: Iterable[object]) -> str:
-    """The records with these values of facets in words. Absent values are None, or empty bytes."""
-    return ", ".join(
-        f"{_facet_name(facet)}={'none' if value in (None, b'') else value}"
-        for facet, value in zip(facets, values, strict=True)
-    )
-
-
-def _facet_name(facet: str | Joined | Condition) -> str:
-    """The facet in words: its column, or its condition."""
-    match facet:
-        case str():
-            return facet
-        case Joined(_, column, inner):
-            return f"{inner} by {column}"
-        case Null(column, present):
-            return f"{column} is {'present' if present else 'absent'}"
-        case Compare(column, operator, value):
-            return f"{column} {operator} {value!r}"
-        case Columns(left, operator, right):
-            return f"{left} {operator} {right}"
-        case AllOf(conditions):
-            return " and ".join(map(_facet_name, conditions))
-        case AnyOf(conditions):
-            return " or ".join(map(_facet_name, conditions))
-        case Negate(condition):
-            return f"not {_facet_name(condition)}"
-        case Related(_, column, conditions):
-            return " and ".join(f"{_facet_name(condition)} by {column}" for condition in conditions)
-        case _:
-            raise TypeError(facet)

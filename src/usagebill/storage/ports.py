@@ -342,12 +342,8 @@ class Snapshot(Protocol):
         limit: int | None = None,
         offset: int = 0,
         deleted: bool = False,
-        total: int | None = None,
     ) -> list[R]:
-        """The records that satisfy all conditions, in this order and then by id.
-
-        `total` is how many there are without the limit, if the caller knows: few are found in another way than many.
-        """
+        """The records that satisfy all conditions, in this order and then by id."""
 
     def page(
         self,

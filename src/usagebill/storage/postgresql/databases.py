@@ -65,7 +65,7 @@ def _empty() -> bytes:
         "events",
         "workers",
         "migration",
-        "list_counts",
+        *(f"{table.name}_counts" for table in TABLES if table.listing is not None),
     )
     return "; ".join(f'DELETE FROM "{name}"' for name in names).encode()
 

@@ -23,13 +23,12 @@ from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.dialect import behind
 from usagebill.storage.postgresql.locks import Locks, is_held_by
-from usagebill.storage.postgresql.memory import Memory, Totals
+from usagebill.storage.postgresql.memory import Memory
 from usagebill.storage.postgresql.pending import Pending, WriteSpeed, WritesRefused
 from usagebill.storage.postgresql.pool import Driver, Pool, roll_back
 from usagebill.storage.postgresql.reservations import Reservations
 from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.schema import bring_forward, check_version, identity_of
-from usagebill.storage.postgresql.searches import has_text_indexes
 from usagebill.storage.postgresql.statistics import Statistics
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 from usagebill.storage.postgresql.trips import Trips, forget_statements
@@ -108,7 +107,6 @@ class PostgresStore:
         self._contention = 0.0
         self._write_speed = WriteSpeed()
         self._statistics = Statistics()
-        self._totals = Totals()
         # Series of running totals that queries of this process lacked.
         self.missing_series = MissingSeries()
         self._reservations = Reservations(url)
@@ -147,7 +145,6 @@ class PostgresStore:
             (check_version if self._read_only else bring_forward)(connection)
             identity = identity_of(connection)
             self._has_row_security = row_security.is_on(connection)
-            self._has_text_indexes = has_text_indexes(connection)
             if self._migrating and self._has_row_security and row_security.is_subject(connection):
                 raise UnusableServer("rows cannot be copied while row security is on: turn it off for the migration")
             unfinished = connection.execute("SELECT source FROM migration WHERE NOT finished").fetchone()
@@ -167,7 +164,7 @@ class PostgresStore:
 
     def memory(self) -> Memory:
         """The cache of a new transaction."""
-        return Memory(self.missing_series, self._totals, has_text_indexes=self._has_text_indexes)
+        return Memory(self.missing_series)
 
     @contextmanager
     def _connected(self) -> Iterator[Driver]:

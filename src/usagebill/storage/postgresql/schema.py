@@ -10,53 +10,55 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
-from decimal import Decimal
 
 from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
-from usagebill.storage.postgresql.counts import COUNT_TABLE, count_statements, recount
 from usagebill.storage.postgresql.events import dialect as usage
-from usagebill.storage.postgresql.facet_indexes import ITEM_KEYS, drop_former, facet_index
+from usagebill.storage.postgresql.listed import (
+    ITEM_KEYS,
+    TEXT,
+    TYPES,
+    count_all,
+    drop_former,
+    index_definitions,
+    make_text_indexes,
+)
 from usagebill.storage.postgresql.locks import lock_key
-from usagebill.storage.postgresql.queries import order_terms
 from usagebill.storage.postgresql.rows import folded, folded_name, rows_of
-from usagebill.storage.postgresql.searches import make_text_indexes
 from usagebill.storage.record_sql import can_be_deleted, is_nullable, quoted
 from usagebill.storage.sqlite.row_steps import ROW_STEPS
 from usagebill.storage.sqlite.schema import VERSION as RECORDS, ForeignFile, NewerFile, OlderFile, default_of
 from usagebill.storage.tables import TABLES, Table, table_of
 
-VERSION = 11
+VERSION = 13
 # Version of the records -> the migration of rows for older databases, once their tables have all columns.
 STEPS: dict[int, Callable[[Connection], None]] = {**ROW_STEPS}
 
-_TEXT = 'text COLLATE "C"'
-_TYPES = {int: "bigint", str: _TEXT, bytes: "bytea", Decimal: "numeric"}
 FIXED = f"""
 CREATE TABLE IF NOT EXISTS usagebill_schema (version integer NOT NULL, records integer NOT NULL);
 CREATE TABLE IF NOT EXISTS migration (
-    id integer PRIMARY KEY CHECK (id = 1), source {_TEXT} NOT NULL, finished boolean NOT NULL);
+    id integer PRIMARY KEY CHECK (id = 1), source {TEXT} NOT NULL, finished boolean NOT NULL);
 CREATE TABLE IF NOT EXISTS sequences (
-    organization_id {_TEXT} NOT NULL, name {_TEXT} NOT NULL, value bigint NOT NULL,
+    organization_id {TEXT} NOT NULL, name {TEXT} NOT NULL, value bigint NOT NULL,
     PRIMARY KEY (organization_id, name)) WITH (fillfactor = 50);
 CREATE TABLE IF NOT EXISTS changes (
-    organization_id {_TEXT} NOT NULL, sequence bigint NOT NULL, kind {_TEXT} NOT NULL, ids text[],
+    organization_id {TEXT} NOT NULL, sequence bigint NOT NULL, kind {TEXT} NOT NULL, ids text[],
     is_new boolean NOT NULL, PRIMARY KEY (organization_id, sequence, kind));
-CREATE TABLE IF NOT EXISTS clock (session integer PRIMARY KEY, newest {_TEXT} NOT NULL);
+CREATE TABLE IF NOT EXISTS clock (session integer PRIMARY KEY, newest {TEXT} NOT NULL);
 CREATE TABLE IF NOT EXISTS jobs (
-    sequence bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id {_TEXT} NOT NULL UNIQUE,
-    organization_id {_TEXT} NOT NULL, kind {_TEXT} NOT NULL, subject_id {_TEXT} NOT NULL, key {_TEXT} NOT NULL,
-    due_at {_TEXT} NOT NULL, run_at {_TEXT} NOT NULL, created_at {_TEXT} NOT NULL, immediate boolean NOT NULL,
-    lane {_TEXT} NOT NULL, payload {_TEXT} NOT NULL, attempts integer NOT NULL, error {_TEXT},
+    sequence bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id {TEXT} NOT NULL UNIQUE,
+    organization_id {TEXT} NOT NULL, kind {TEXT} NOT NULL, subject_id {TEXT} NOT NULL, key {TEXT} NOT NULL,
+    due_at {TEXT} NOT NULL, run_at {TEXT} NOT NULL, created_at {TEXT} NOT NULL, immediate boolean NOT NULL,
+    lane {TEXT} NOT NULL, payload {TEXT} NOT NULL, attempts integer NOT NULL, error {TEXT},
     failed boolean NOT NULL, UNIQUE (organization_id, key));
 CREATE TABLE IF NOT EXISTS events (
-    organization_id {_TEXT} NOT NULL, sequence bigint NOT NULL, timestamp bigint NOT NULL, created_at bigint NOT NULL,
-    in_advance boolean NOT NULL, uncounted boolean NOT NULL, id {_TEXT} NOT NULL, transaction_id {_TEXT} NOT NULL,
-    code {_TEXT} NOT NULL, external_subscription_id {_TEXT}, properties json NOT NULL, texts json, numbers json,
-    precise_total_amount_cents {_TEXT}, unread_amount {_TEXT}, PRIMARY KEY (organization_id, sequence));
+    organization_id {TEXT} NOT NULL, sequence bigint NOT NULL, timestamp bigint NOT NULL, created_at bigint NOT NULL,
+    in_advance boolean NOT NULL, uncounted boolean NOT NULL, id {TEXT} NOT NULL, transaction_id {TEXT} NOT NULL,
+    code {TEXT} NOT NULL, external_subscription_id {TEXT}, properties json NOT NULL, texts json, numbers json,
+    precise_total_amount_cents {TEXT}, unread_amount {TEXT}, PRIMARY KEY (organization_id, sequence));
 CREATE TABLE IF NOT EXISTS workers (
-    id {_TEXT} PRIMARY KEY, name {_TEXT} NOT NULL, started_at {_TEXT} NOT NULL, seen_at {_TEXT} NOT NULL,
-    last_done_at {_TEXT}, home {_TEXT});
+    id {TEXT} PRIMARY KEY, name {TEXT} NOT NULL, started_at {TEXT} NOT NULL, seen_at {TEXT} NOT NULL,
+    last_done_at {TEXT}, home {TEXT});
 CREATE INDEX IF NOT EXISTS jobs_ready ON jobs (lane, due_at, sequence) WHERE NOT failed AND run_at = due_at;
 CREATE INDEX IF NOT EXISTS jobs_held ON jobs (lane, run_at) WHERE NOT failed AND run_at <> due_at;
 CREATE INDEX IF NOT EXISTS jobs_immediate ON jobs (lane, due_at, sequence)
@@ -95,9 +97,9 @@ def _columns(table: Table) -> Iterator[tuple[str, str, bool]]:
         if item.default is MISSING and item.default_factory is MISSING and "None" not in str(item.type)
     }
     for column in rows.codec.columns:
-        yield column.name, _TYPES[column.sql_type], column.name in required
+        yield column.name, TYPES[column.sql_type], column.name in required
     for name in rows.searched:
-        yield folded_name(name), _TEXT, False
+        yield folded_name(name), TEXT, False
 
 
 def _indexes(table: Table) -> Iterator[tuple[str, str]]:
@@ -115,32 +117,7 @@ def _indexes(table: Table) -> Iterator[tuple[str, str]]:
         listed = ", ".join(_indexed(table, column, bool(direction)) for column, *direction in words)
         name = _name(table, *(column for column, *_ in words))
         yield name, f'CREATE INDEX IF NOT EXISTS "{name}" ON "{table.name}" (organization_id, {listed})'
-    listing = table.listing
-    if listing is None:
-        return
-    order = ", ".join(order_terms(table.kind, listing.order))
-    name = _name(table, "listed")
-    yield name, f'CREATE INDEX IF NOT EXISTS "{name}" ON "{table.name}" (organization_id, {order}){live}'
-    for key in listing.keys:
-        name = _name(table, "listed_by", key)
-        yield (
-            name,
-            f'CREATE INDEX IF NOT EXISTS "{name}" ON "{table.name}" (organization_id, {quoted(key)}, {order}){live}',
-        )
-    for column in listing.ranges:
-        # Slots that a bound cuts are counted in the table.
-        if not any(index[0].split(" ")[0] == column for index in (*indexes, (listing.order[0].column,))):
-            name = _name(table, "ranged_by", column)
-            present = f" WHERE {quoted(column)} IS NOT NULL" if is_nullable(table.kind, column) else ""
-            listed = quoted(column)
-            yield name, f'CREATE INDEX IF NOT EXISTS "{name}" ON "{table.name}" (organization_id, {listed}){present}'
-    faceted = facet_index(table)
-    if faceted is not None:
-        yield faceted
-    for column in listing.folded:
-        name = _name(table, column)
-        folded = quoted(folded_name(column))
-        yield name, f'CREATE INDEX IF NOT EXISTS "{name}" ON "{table.name}" (organization_id, {folded})'
+    yield from index_definitions(table)
 
 
 def _indexed(table: Table, column: str, descending: bool) -> str:
@@ -173,7 +150,7 @@ def definitions() -> list[str]:
                 f' REFERENCES "{table_of(kind).name}" (id)'
             )
     totals = [statement.strip() for statement in usage.TABLES.split(";") if statement.strip()]
-    return [*statements, *totals, *usage.TRIGGERS, COUNT_TABLE, *count_statements(), *SETTINGS]
+    return [*statements, *totals, *usage.TRIGGERS, *SETTINGS]
 
 
 def _tables(connection: Connection) -> list[str]:
@@ -236,6 +213,7 @@ def bring_forward(connection: Connection) -> None:
         return
     if current is not None:
         _check_not_newer(current)
+        drop_former(connection)
         _change_columns(connection)
         if current[0] < 11:
             for statement in usage.FORMER:
@@ -250,9 +228,7 @@ def bring_forward(connection: Connection) -> None:
         if records in STEPS:
             STEPS[records](connection)
     make_text_indexes(connection)
-    drop_former(connection)
-    if current is not None:
-        recount(connection)
+    count_all(connection)
     if current is not None and row_security.is_on(connection):
         # New tables.
         row_security.turn(connection, on=True)
@@ -269,7 +245,7 @@ def _change_columns(connection: Connection) -> None:
     ).fetchall():
         present.setdefault(name, {})[column] = nullable == "YES"
     if "unread_amount" not in present["events"]:
-        connection.execute(f"ALTER TABLE events ADD COLUMN unread_amount {_TEXT}")
+        connection.execute(f"ALTER TABLE events ADD COLUMN unread_amount {TEXT}")
     for table in TABLES:
         if table.name not in present:
             continue

@@ -16,15 +16,9 @@ from usagebill.storage.listings import Total
 from usagebill.storage.ports import NOT_ENCODED, Duplicate, Encoded
 from usagebill.storage.postgresql.changes import TRACKED, Touched, latest_change, log_changes, touched_since
 from usagebill.storage.postgresql.connection import Connection
-from usagebill.storage.postgresql.counts import PostgresListCounts, counted_sql
 from usagebill.storage.postgresql.events import PostgresEvents
-from usagebill.storage.postgresql.facet_indexes import (
-    Clause,
-    has_items,
-    split_negated,
-    where_by_index,
-)
 from usagebill.storage.postgresql.jobs import PostgresJobs
+from usagebill.storage.postgresql.listed import DIALECT, PostgresListCounts
 from usagebill.storage.postgresql.locks import Locked, Locks
 from usagebill.storage.postgresql.memory import Memory
 from usagebill.storage.postgresql.observing import (
@@ -34,15 +28,13 @@ from usagebill.storage.postgresql.observing import (
     hashable,
     observation_holds,
 )
-from usagebill.storage.postgresql.pages import page_sql, resolved, whole_list_sql
 from usagebill.storage.postgresql.pending import Pending
 from usagebill.storage.postgresql.queries import order_sql, where_sql
 from usagebill.storage.postgresql.rows import insert_sql, rows_of, select_sql, sql_value
-from usagebill.storage.postgresql.search_pages import page_of_search
-from usagebill.storage.postgresql.searches import narrowed
 from usagebill.storage.postgresql.sequences import Sequences
 from usagebill.storage.postgresql.unique_rules import broken_rule
 from usagebill.storage.record_sql import bounded, group_sql, kinds_among, quoted
+from usagebill.storage.sql.lists import Lists
 from usagebill.storage.sums import GroupKey, Sums
 from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
 
@@ -93,7 +85,8 @@ class PostgresTransaction:
         self.jobs = PostgresJobs(connection, organization_id, locks, pending, self._memory.claims)
         self.events = PostgresEvents(connection, organization_id, self._memory.states, self._memory.senders.clear)
         self._sequences = Sequences(connection, locks, pending)
-        self.list_counts = PostgresListCounts(connection, organization_id)
+        self._lists = None if organization_id is None else Lists(self._ask, DIALECT, organization_id)
+        self.list_counts = PostgresListCounts(connection, self._ask, organization_id)
 
     @property
     def organization_id(self) -> str | None:
@@ -330,24 +323,22 @@ class PostgresTransaction:
         limit: int | None = None,
         offset: int = 0,
         deleted: bool = False,
-        total: int | None = None,
     ) -> list[R]:
-        narrower = self._narrowed(kind, conditions)
-        bounds = None if limit is None else (bounded(limit), bounded(offset))
-        clauses, values, by_index = page_sql(
-            self._connection, kind, narrower, order, bounds, total, self._organization_id, deleted
-        )
+        where, values = where_sql(kind, conditions, self._organization_id, deleted)
+        clauses = where + order_sql(kind, order)
+        if limit is not None:
+            clauses += " LIMIT ? OFFSET ?"
+            values += [bounded(limit), bounded(offset)]
         memory, question = self._memory, (kind, clauses, hashable(values))
         # Counts only grow, so every write changes their sum.
         written = memory.writes[kind] + sum(memory.writes[other] for other in kinds_among(conditions) - {kind})
         cached = memory.answers.get(question)
-        if cached is None and offset == 0 and self._reads_ahead and not by_index:
+        if cached is None and offset == 0 and self._reads_ahead:
             at_most = "" if limit is None else f" LIMIT {bounded(limit)}"
-            if self._found_with_siblings(kind, narrower, order, at_most, limit, deleted):
+            if self._found_with_siblings(kind, conditions, order, at_most, limit, deleted):
                 cached = memory.answers.get(question)
         if cached is None or cached[0] != written:
-            # Which index is best for a page depends on how many records have these values.
-            records = self._rows(kind, clauses, values, anew=total is not None)
+            records = self._rows(kind, clauses, values)
             self._keep(kind, records)
             memory.siblings.note(records)
             cached = memory.answers[question] = (written, records)
@@ -362,44 +353,30 @@ class PostgresTransaction:
         offset: int = 0,
         deleted: bool = False,
     ) -> tuple[list[R], Total]:
-        listed = self._organization_id, kind, conditions, deleted
-        at_once = not deleted and self._reads_ahead
-        page = self._page_at_once(kind, conditions, order, limit, offset) if at_once else None
-        if page is None:
-            total = self.count(kind, *conditions, deleted=deleted)
-            if at_once:
-                self._memory.totals.note(listed, total)
-            if offset >= total:
-                return [], Total(total)
-            records = self.find(
-                kind, *conditions, order=order, limit=limit, offset=offset, deleted=deleted, total=total
-            )
-            return records, Total(total)
-        rows, total = page
-        self._memory.totals.note(listed, total)
-        records = list(map(rows_of(kind).codec.record, rows))
-        self._keep(kind, records)
-        self._memory.siblings.note(records)
+        if self._lists is not None and not deleted:
+            listed = self._lists.page(kind, conditions, order, limit, offset)
+            if listed is not None:
+                return self._named(kind, listed[0]), listed[1]
+        total = self.count(kind, *conditions, deleted=deleted)
+        if offset >= total:
+            return [], Total(total)
+        records = self.find(kind, *conditions, order=order, limit=limit, offset=offset, deleted=deleted)
         return records, Total(total)
 
-    def _page_at_once(
-        self, kind: type, conditions: tuple[Condition, ...], order: Sequence[Order], limit: int, offset: int
-    ) -> tuple[list[tuple[Any, ...]], int] | None:
-        """The rows of a page, maybe with more columns at the end, and the total, if one trip fetches both."""
-        connection, owner = self._connection, self._organization_id
-        bounds = bounded(limit), bounded(offset)
-        whole = whole_list_sql(kind, conditions, order, owner)
-        if whole is not None:
-            rows = connection.execute(whole[0], [*whole[1], *bounds]).fetchall()
-            return (rows, rows[0][-1]) if rows else None
-        last_total = self._memory.totals.of((owner, kind, conditions, False))
-        kept = counted_sql(kind, conditions, owner)
-        if last_total is None or kept is None:
-            return page_of_search(connection, self._memory, kind, conditions, order, bounds, owner)
-        narrower = self._narrowed(kind, conditions)
-        clauses, values, _ = page_sql(connection, kind, narrower, order, bounds, last_total, owner, False)
-        counts, rows = connection.execute_all([kept, (select_sql(kind) + clauses, values)], anew=1)
-        return rows, int(counts[0][0])
+    def _named(self, kind: type[R], ids: Sequence[str]) -> list[R]:
+        """The records with these ids, in this order."""
+        records: dict[str, R] = {id: self._known[kind, id] for id in ids if (kind, id) in self._known}
+        unread = [id for id in ids if id not in records]
+        read = self._rows(kind, " WHERE t.id = ANY(?::text[])", [unread]) if unread else []
+        self._keep(kind, read)
+        records.update((record.id, record) for record in read)  # type: ignore[attr-defined]
+        named = [records[id] for id in ids]
+        self._memory.siblings.note(named)
+        return named
+
+    def _ask(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """The rows of a query of lists, which is planned for its values: many records have one value, few another."""
+        return self._connection.execute(sql, values, anew=True).fetchall()
 
     def each(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
@@ -410,17 +387,11 @@ class PostgresTransaction:
             yield codec.record(row)
 
     def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int:
-        kept = None if deleted else counted_sql(kind, conditions, self._organization_id)
-        if kept is not None:
-            return int(self._connection.execute(*kept).fetchall()[0][0])
-        split = None if deleted else split_negated(conditions)
-        if split is not None and counted_sql(kind, split[0], self._organization_id) is not None:
-            return self.count(kind, *split[0]) - self.count(kind, *split[0], split[1])
-        narrower = self._narrowed(kind, conditions)
-        where = self._where_few(kind, narrower, deleted) if has_items(narrower) else None
-        if where is None and narrower is not conditions:
-            where = where_sql(kind, narrower, self._organization_id, deleted, singly=True)
-        return int(self._scalar(kind, "COUNT(*)", narrower, deleted, where))
+        if self._lists is not None and not deleted:
+            counted = self._lists.count(kind, conditions)
+            if counted is not None:
+                return counted
+        return int(self._scalar(kind, "COUNT(*)", conditions, deleted))
 
     def total(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int:
         return int(self._scalar(kind, f"SUM(t.{quoted(column)})", conditions, deleted) or 0)
@@ -429,20 +400,8 @@ class PostgresTransaction:
         value = self._scalar(kind, f"MAX(t.{quoted(column)})", conditions, deleted)
         return None if value is None else int(value)
 
-    def _narrowed(self, kind: type, conditions: Sequence[Condition]) -> Sequence[Condition]:
-        """The conditions, with those that few records meet replaced by the ids of these."""
-        if self._reads_ahead:
-            conditions = resolved(self._connection, self._memory, conditions, self._organization_id)
-        return narrowed(self._connection, self._memory, kind, conditions, self._organization_id)
-
-    def _where_few(self, kind: type, conditions: Sequence[Condition], deleted: bool) -> Clause | None:
-        """The WHERE clause by the index of facets and items, for few records; None if that does not help."""
-        return where_by_index(self._connection, kind, conditions, self._organization_id, deleted)
-
-    def _scalar(
-        self, kind: type, value_sql: str, conditions: Sequence[Condition], deleted: bool, by: Clause | None = None
-    ) -> Any:
-        where, values = by or where_sql(kind, conditions, self._organization_id, deleted)
+    def _scalar(self, kind: type, value_sql: str, conditions: Sequence[Condition], deleted: bool) -> Any:
+        where, values = where_sql(kind, conditions, self._organization_id, deleted)
         statement = f"SELECT {value_sql} FROM {quoted(table_of(kind).name)} t{where}"
         return self._connection.execute(statement, values, anew=bool(conditions)).fetchall()[0][0]
 
@@ -462,9 +421,9 @@ class PostgresTransaction:
             Sums(key=tuple(row[:width]), count=row[width], sums=tuple(map(Decimal, row[width + 1 :]))) for row in rows
         ]
 
-    def _rows(self, kind: type[R], clauses: str, values: Sequence[Any], *, anew: bool = False) -> list[R]:
+    def _rows(self, kind: type[R], clauses: str, values: Sequence[Any]) -> list[R]:
         codec = rows_of(kind).codec
-        rows = self._connection.execute(select_sql(codec.kind) + clauses, values, anew=anew).fetchall()
+        rows = self._connection.execute(select_sql(codec.kind) + clauses, values).fetchall()
         decoded = self._memory.decoded
         if decoded is None:
             return [codec.record(row) for row in rows]

@@ -75,7 +75,7 @@ class ListsDialect(ABC):
         """The condition with its values written out, for a schema."""
 
     @abstractmethod
-    def shown(self, condition: Condition) -> str:
+    def shown(self, kind: type, condition: Condition) -> str:
         """The same of the condition for a record to be listed, as partial indexes have it."""
 
     @abstractmethod
@@ -125,11 +125,11 @@ def shown_sql(dialect: ListsDialect, table: Table, row: str) -> str:
     assert table.listing is not None
     tests = ["t.deleted_at IS NULL"] if can_be_deleted(table.kind) else []
     if table.listing.shown is not None:
-        tests.append(dialect.shown(table.listing.shown))
-    return _of_row(" AND ".join(tests) or dialect.true, row)
+        tests.append(dialect.shown(table.kind, table.listing.shown))
+    return of_row(" AND ".join(tests) or dialect.true, row)
 
 
-def _of_row(sql: str, row: str) -> str:
+def of_row(sql: str, row: str) -> str:
     """SQL about `t` as SQL about `row`; if that is empty, about the table of an index."""
     return re.sub(r"\bt\.", f"{row}." if row else "", sql)
 
@@ -191,7 +191,7 @@ def facet_sql(dialect: ListsDialect, table: Table, facet: Facet, row: str) -> st
             other = quoted(table_of(kind).name)
             return f"(SELECT o.{quoted(inner)} FROM {other} o WHERE o.id = {row}.{quoted(column)})"
         case Flag(_, condition):
-            return dialect.flag(_of_row(dialect.literal(table.kind, condition), row))
+            return dialect.flag(of_row(dialect.literal(table.kind, condition), row))
 
 
 def facet_columns(table: Table) -> list[str]:

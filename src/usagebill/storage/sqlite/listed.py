@@ -71,7 +71,7 @@ class SqliteLists(ListsDialect):
     def literal(self, kind: type, condition: Condition) -> str:
         return literal_sql(kind, condition, "t")
 
-    def shown(self, condition: Condition) -> str:
+    def shown(self, kind: type, condition: Condition) -> str:
         """Value by value: for a list of values, SQLite would build a table for every row written.
 
         The pluses rule out other partial indexes, for which SQLite looks at bound values and recompiles the statement

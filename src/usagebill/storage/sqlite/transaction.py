@@ -320,7 +320,6 @@ class SqliteTransaction:
         limit: int | None = None,
         offset: int = 0,
         deleted: bool = False,
-        total: int | None = None,
     ) -> list[R]:
         where, values = where_sql(kind, conditions, self._organization_id, deleted)
         bounds = ""
