@@ -294,7 +294,7 @@ def settle(
     made = settled(invoice(**fields, tax_status="pending"), fees, before)
     after = replace(around, progressive=(), available=(*notes, *wallets))
     finished = taxed(replace(made.invoice, tax_status=None), made.fees, after)
-    return replace(finished, changed=(*made.changed, *finished.changed), excess=made.excess)
+    return replace(finished, changed=(*made.changed, *finished.changed), surpluses=made.surpluses)
 
 
 def changed(draft: InvoiceInProgress, kind: type[T]) -> list[T]:

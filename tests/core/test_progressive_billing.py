@@ -17,7 +17,7 @@ from usagebill.core.progressive_billing import (
     ProgressiveFee,
     already_billed,
     completions,
-    credited_fees,
+    deduction,
     fees_billed_before,
     passed_thresholds,
 )
@@ -179,7 +179,13 @@ def test_completion_ratios_fall_from_one_to_nothing(fixed: list[int], recurring:
 
 def _billed(amounts: dict[str, int]) -> list[ProgressiveFee]:
     return [
-        ProgressiveFee(charge_id="calls", charge_filter_id=None, grouped_by={"region": region}, amount_cents=cents)
+        ProgressiveFee(
+            charge_id="calls",
+            charge_filter_id=None,
+            grouped_by={"region": region},
+            amount_cents=cents,
+            net_cents=Decimal(cents),
+        )
         for region, cents in amounts.items()
     ]
 
@@ -208,7 +214,7 @@ def _used(amounts: dict[str, int]) -> list[Fee]:
 def test_a_credit_is_shared_by_what_was_billed(
     used: dict[str, int], billed: dict[str, int], credit: int, shares: dict[str, str]
 ) -> None:
-    credited = credited_fees(_used(used), _billed(billed), credit)
+    credited = deduction(_used(used), _billed(billed), credit, None, most_cents=credit).fees
     assert {line.id: line.precise_coupons_amount_cents for line in credited} == {
         region: Decimal(cents) for region, cents in shares.items()
     }
@@ -222,12 +228,12 @@ _regions = st.dictionaries(st.sampled_from(["eu", "us", "asia", "africa"]), _cen
 def test_shares_of_a_credit_add_up_to_it(used: dict[str, int], billed: dict[str, int], left: int) -> None:
     fees = fees_billed_before(_used(used), _billed(billed), "s")
     credit = min(left, sum(line.amount_cents for line in fees))
-    credited = credited_fees(fees, _billed(billed), credit)
+    credited = deduction(fees, _billed(billed), credit, None, most_cents=credit).fees
     assert abs(sum((line.precise_coupons_amount_cents for line in credited), Decimal(0)) - credit) <= Decimal(
         "0.00001"
     ) * len(fees)
     assert all(0 <= line.precise_coupons_amount_cents <= line.amount_cents for line in credited)
-    again = credited_fees(fees[::-1], _billed(billed), credit)
+    again = deduction(fees[::-1], _billed(billed), credit, None, most_cents=credit).fees
     assert {line.id: line for line in again} == {line.id: line for line in credited}
 
 

@@ -23,6 +23,15 @@ def subscribed(box: Scenario, fee_cents: int, **coupon: Any) -> None:
     box.subscribe()
 
 
+FIXED = {
+    "name": "Off",
+    "code": "off",
+    "coupon_type": "fixed_amount",
+    "amount_currency": "EUR",
+    "expiration": "no_expiration",
+}
+
+
 def applied(box: Scenario) -> dict[str, Any]:
     (shown,) = box.get("/applied_coupons")["applied_coupons"]
     assert isinstance(shown, dict)
@@ -105,4 +114,23 @@ def test_a_draft_gives_back_once_and_its_invoice_uses_it(box: Scenario) -> None:
         assert (applied(box)["status"], applied(box)["amount_cents_remaining"]) == ("active", 500)
     box.travel_to("2024-02-05T01:00:00Z")
     assert (cost(box), applied(box)["amount_cents_remaining"]) == (500 + 3000 - 1000, 0)
+    assert box.billing.audit().findings == ()
+
+
+def test_a_fixed_coupon_is_shared_over_all_rates_as_if_nothing_had_been_billed_ahead(box: Scenario) -> None:
+    """Usage of 10.00 at 20 % and a fee of 30.00 at 7 % less 10.00: 7.50 and 22.50, taxes of 1.50 and 1.575."""
+    for rate in ("20", "7"):
+        box.tax(rate, code=f"vat{rate}", applied_to_organization=False)
+    level = charge_on(box.metric("level", aggregation_type="latest_agg"), amount="1", tax_codes=["vat20"])
+    box.plan(level, amount_cents=3000, tax_codes=["vat7"], usage_thresholds=[{"amount_cents": 500}])
+    box.post("/coupons", coupon={**FIXED, "amount_cents": 1000, "frequency": "forever"})
+    box.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "off"})
+    box.subscribe()
+    box.event("level", value=10)
+    box.travel_to("2024-02-01T01:00:00Z")
+    ahead, closing = box.invoices()
+    assert ahead["total_amount_cents"] == 0
+    assert closing["total_amount_cents"] == 750 + 2250 + 308
+    shares = {fee["item"]["type"]: float(fee["precise_coupons_amount_cents"]) for fee in closing["fees"]}
+    assert shares == {"charge": 250, "subscription": 750}
     assert box.billing.audit().findings == ()

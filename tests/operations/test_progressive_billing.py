@@ -382,3 +382,26 @@ def test_a_surplus_beside_a_note_made_by_hand_is_given_back_as_far_as_something_
     assert (closing["fees_amount_cents"], closing["progressive_billing_credit_amount_cents"]) == (3100 + 500, 500)
     assert len(box.get("/credit_notes")["credit_notes"]) == 1
     assert box.billing.reading(audit).findings == ()
+
+
+def test_usage_that_fell_is_given_back_with_the_taxes_that_were_on_it(box: Scenario) -> None:
+    """10.00 at 20 % and 1.00 at 7 % billed ahead, then 5.00 and 30.00: 29.00 at 7 %, which make up for nothing."""
+    for rate in ("20", "7"):
+        box.tax(rate, code=f"vat{rate}", applied_to_organization=False)
+    charges = [
+        charge_on(box.metric(code, aggregation_type="latest_agg"), amount="1", tax_codes=[f"vat{rate}"])
+        for code, rate in (("disks", "20"), ("books", "7"))
+    ]
+    box.plan(*charges, amount_cents=0, usage_thresholds=[{"amount_cents": 500}])
+    box.subscribe()
+    box.event("books", value=1)
+    box.event("disks", value=10)
+    box.event("disks", value=5)
+    box.event("books", value=30)
+    box.travel_to("2024-04-01T01:00:00Z")
+    ahead, closing = box.invoices()
+    assert ahead["total_amount_cents"] == 1200 + 107
+    (note,) = box.get("/credit_notes")["credit_notes"]
+    assert note["total_amount_cents"] == 600
+    assert closing["sub_total_including_taxes_amount_cents"] == 3103
+    assert box.billing.audit().findings == ()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from usagebill.core.charge_ledger import LedgerEntry
@@ -11,6 +10,7 @@ from usagebill.core.contracts import Contract, Parties
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.invoices.totals import Surplus
 from usagebill.core.payments import Payment
 from usagebill.core.statuses import TaxStatus
 from usagebill.core.wallet_transactions import WalletTransaction
@@ -33,7 +33,7 @@ class Bill:
     new invoice; a stored one keeps its own. `fees` are all of its lines, `standalone_fees` those of the same billing
     that are on no invoice. `ledger_entries` are the state of usage afterwards. `changed` are the coupons, credit notes
     and already paid fees that the invoice used, as updated. `prepaid` are the new transactions by which wallets pay for
-    it. `surplus` is the cents to give back, by progressive billing invoice. If `tax_request_id` is set, the customer's
+    it. `surpluses` are what progressive billing invoices have to give back. If `tax_request_id` is set, the customer's
     tax provider is asked for the taxes.
 
     With `may_be_empty`, a zero invoice is closed unless its customer is sent such invoices. `message` is sent once it
@@ -51,7 +51,7 @@ class Bill:
     payment: Payment | None = None
     changed: tuple[object, ...] = ()
     prepaid: tuple[WalletTransaction, ...] = ()
-    surplus: Mapping[str, int] = field(default_factory=dict)
+    surpluses: tuple[Surplus, ...] = ()
     may_be_empty: bool = True
     message: str = "invoice.created"
 

@@ -229,19 +229,26 @@ def apply_coupon(
         return None
     base = total(net_of_coupons(fee) for fee in matching) if targets.limited else Decimal(subtotal_cents)
     credit = truncate_cents(max(ZERO, _credit(applied, base, at_most_cents)))
-    changed = {fee.id: shared_discount(fee, credit, base) for fee in matching}
+    changed = with_discount({fee.id: fee for fee in matching}, matching, credit, base)
     return [changed.get(fee.id, fee) for fee in fees], credit
 
 
-def shared_discount(fee: Fee, credit_cents: int, base: Decimal) -> Fee:
-    """The fee with its share of a discount: its remaining amount, in proportion to `base` (cents); 5 decimals."""
+def with_discount(fees: Mapping[str, Fee], bases: Sequence[Fee], credit_cents: int, base: Decimal) -> dict[str, Fee]:
+    """Those of `fees`, by id, that share a discount: in proportion to what is left of them in `bases`, of `base` cents
+    in all. Shares have 5 decimals.
+    """
     if base <= ZERO:
-        return fee
-    share = divide(multiply(Decimal(credit_cents), net_of_coupons(fee)), base)
-    credited = round_to(add(fee.precise_coupons_amount_cents, share), _SHARE_DECIMALS)
-    # A negative fee takes a negative share, so that the shares add up.
-    amount = Decimal(fee.amount_cents)
-    return replace(fee, precise_coupons_amount_cents=min(credited, amount) if amount >= ZERO else max(credited, amount))
+        return {}
+    changed = {}
+    for weighed in bases:
+        fee = fees[weighed.id]
+        share = divide(multiply(Decimal(credit_cents), net_of_coupons(weighed)), base)
+        credited = round_to(add(fee.precise_coupons_amount_cents, share), _SHARE_DECIMALS)
+        # A negative fee takes a negative share, so that the shares add up.
+        amount = Decimal(fee.amount_cents)
+        discount = min(credited, amount) if amount >= ZERO else max(credited, amount)
+        changed[fee.id] = replace(fee, precise_coupons_amount_cents=discount)
+    return changed
 
 
 def largest_discount(applied: AppliedCoupon, *, remaining_cents: int, given_cents: int) -> int | None:

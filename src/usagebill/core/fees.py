@@ -32,6 +32,8 @@ REPEATABLE_TYPES = (FeeType.ADD_ON, FeeType.CREDIT)
 
 # The code and the rate of a tax.
 TaxKey = tuple[str, Decimal]
+# Those of all taxes on a fee.
+TaxKeys = frozenset[TaxKey]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import TypeVar
 
-from usagebill.core.fees import Fee, FeeType
-from usagebill.core.numbers import ONE, ZERO, add, divide, multiply, round_to, subtract, total
+from usagebill.core.fees import Fee, FeeType, TaxKeys
+from usagebill.core.numbers import ONE, ZERO, add, divide, multiply, round_to, subtract, total, truncate_cents
 from usagebill.core.plans import UsageThreshold
+from usagebill.core.taxes import net_of_coupons
 
 _SHARE_DECIMALS = 5
+
+_Key = TypeVar("_Key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,12 +130,28 @@ def _reached(amount_cents: int, reached: Mapping[int, datetime], now: datetime) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressiveFee:
-    """A usage fee that a progressive billing invoice has already billed (cents)."""
+    """A usage fee of a progressive billing invoice: the cents of usage so far that the last of these invoices lists for
+    it (0 on the others), and those that this one bills itself: less what was billed before, coupons and what it gave
+    back. `taxes` are those on them.
+    """
 
     charge_id: str
     charge_filter_id: str | None
     grouped_by: Mapping[str, str | None]
     amount_cents: int
+    net_cents: Decimal = ZERO
+    taxes: TaxKeys = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deduction:
+    """The `cents` that an invoice deducts of what was billed before, its `fees` with their shares of them, and the
+    `surplus`: the cents that were billed for usage that is no more, by the taxes on them.
+    """
+
+    fees: list[Fee]
+    cents: int
+    surplus: Mapping[TaxKeys, int]
 
 
 # The place of an invoice among others: the creation of the first one in that place, and its id.
@@ -174,34 +194,73 @@ def fees_billed_before(fees: Iterable[Fee], billed: Sequence[ProgressiveFee], su
     ]
 
 
-def credited_fees(fees: Sequence[Fee], billed: Sequence[ProgressiveFee], credit_cents: int) -> list[Fee]:
-    """`fees` with their shares of a progressive billing credit, which add up to it, to five decimals of a cent each.
+def deduction(
+    fees: Sequence[Fee],
+    billed: Sequence[ProgressiveFee],
+    billed_cents: int,
+    taxes: Mapping[str, TaxKeys] | None,
+    *,
+    most_cents: int,
+) -> Deduction:
+    """What `fees` owe no more, as `billed_cents` (less coupons) of `billed` have been paid: at most `most_cents`.
 
-    `fees` are `fees_billed_before`, `billed` those of the progressive billing invoice; the credit is at most the open
-    amount of `fees`. Each fee gets the amount billed for its own charge, filter and group, or a proportional part if
-    the credit is smaller (its invoice had coupons, or a part was credited before). The remainder was billed for usage
-    that decreased or vanished since: it is spread over all fees in proportion to their open amounts.
+    `fees` are `fees_billed_before` with their shares of coupons, `taxes` their taxes by fee id; None if these are not
+    known. Each fee is deducted what was billed for its own charge, filter and group. What was billed beyond its amount
+    is taken from the open amounts of fees with the same taxes, and is surplus if there are none: on other fees it would
+    change the taxes that are due. Shares have five decimals and add up to the deducted cents.
     """
-    before = {(fee.charge_id, fee.charge_filter_id, _group(fee.grouped_by)): fee.amount_cents for fee in billed}
-    billed_by_fee = {
-        fee.id: before.get((fee.charge_id or "", fee.charge_filter_id, _group(fee.grouped_by)), 0)
+    fee_of = {
+        (fee.charge_id, fee.charge_filter_id, _group(fee.grouped_by)): fee.id
         for fee in fees
         if fee.true_up_parent_fee_id is None
     }
-    credit, matched = Decimal(credit_cents), Decimal(sum(billed_by_fee.values()))
-    shares = {
-        fee_id: Decimal(cents) if matched <= credit else divide(multiply(credit, Decimal(cents)), matched)
-        for fee_id, cents in billed_by_fee.items()
-    }
-    first = [_with_share(fee, shares.get(fee.id, ZERO)) for fee in fees]
-    credited = total(
-        subtract(after.precise_coupons_amount_cents, fee.precise_coupons_amount_cents)
-        for after, fee in zip(first, fees, strict=True)
+    room = {fee.id: _open(fee) for fee in fees}
+    shares = dict.fromkeys(room, ZERO)
+    beyond: dict[TaxKeys, Decimal] = {}
+    for earlier in billed:
+        fee_id = fee_of.get((earlier.charge_id, earlier.charge_filter_id, _group(earlier.grouped_by)))
+        net = max(earlier.net_cents, ZERO)
+        share = ZERO if fee_id is None else min(net, subtract(room[fee_id], shares[fee_id]))
+        if fee_id is not None:
+            shares[fee_id] = add(shares[fee_id], share)
+        key = earlier.taxes if taxes is not None else frozenset()
+        beyond[key] = add(beyond.get(key, ZERO), subtract(net, share))
+    # Of usage that other invoices deduct as well, these fees come first.
+    wanted = max(subtract(Decimal(billed_cents), total(shares.values())), ZERO)
+    beyond = _scaled(beyond, wanted) if total(beyond.values()) > wanted else beyond
+    for key, cents in beyond.items():
+        same = [fee.id for fee in fees if taxes is None or taxes.get(fee.id, frozenset()) == key]
+        spread = _spread(cents, {id: subtract(room[id], shares[id]) for id in same})
+        shares |= {id: add(shares[id], share) for id, share in spread.items()}
+        beyond[key] = subtract(cents, total(spread.values()))
+    surplus = {key: truncate_cents(cents) for key, cents in beyond.items()}
+    most_cents = min(most_cents, truncate_cents(total(net_of_coupons(fee) for fee in fees)))
+    deducted_cents = max(min(billed_cents - sum(surplus.values()), most_cents), 0)
+    if deducted_cents < billed_cents - sum(surplus.values()):
+        key = max(surplus, key=lambda key: surplus[key], default=frozenset())
+        surplus[key] = surplus.get(key, 0) + billed_cents - sum(surplus.values()) - deducted_cents
+    missing = subtract(Decimal(deducted_cents), total(shares.values()))
+    if missing < ZERO:
+        shares = _scaled(shares, Decimal(deducted_cents))
+    else:
+        spread = _spread(missing, {id: subtract(room[id], shares[id]) for id in room})
+        shares |= {id: add(shares[id], share) for id, share in spread.items()}
+    return Deduction(
+        fees=[_with_share(fee, shares[fee.id]) for fee in fees],
+        cents=deducted_cents,
+        surplus={key: cents for key, cents in surplus.items() if cents > 0},
     )
-    remaining, room = subtract(credit, credited), total(_open(fee) for fee in first)
-    if remaining <= ZERO or room <= ZERO:
-        return first
-    return [_with_share(fee, divide(multiply(remaining, _open(fee)), room)) for fee in first]
+
+
+def _scaled(parts: Mapping[_Key, Decimal], wanted: Decimal) -> dict[_Key, Decimal]:
+    """The parts, in the same proportions, so that they add up to `wanted`."""
+    whole = total(parts.values())
+    return {key: divide(multiply(part, wanted), whole) if whole > ZERO else ZERO for key, part in parts.items()}
+
+
+def _spread(cents: Decimal, room: Mapping[_Key, Decimal]) -> dict[_Key, Decimal]:
+    """Cents in proportion to the room for them; no more than that."""
+    return _scaled(room, min(cents, total(room.values())))
 
 
 def _group(grouped_by: Mapping[str, str | None]) -> tuple[tuple[str, str | None], ...]:
@@ -209,7 +268,7 @@ def _group(grouped_by: Mapping[str, str | None]) -> tuple[tuple[str, str | None]
 
 
 def _open(fee: Fee) -> Decimal:
-    return max(subtract(Decimal(fee.amount_cents), fee.precise_coupons_amount_cents), ZERO)
+    return max(net_of_coupons(fee), ZERO)
 
 
 def _with_share(fee: Fee, cents: Decimal) -> Fee:

@@ -12,7 +12,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from usagebill.core.copies import replace
-from usagebill.core.fees import AppliedTax, Fee, TaxKey
+from usagebill.core.fees import AppliedTax, Fee, TaxKey, TaxKeys
 from usagebill.core.limits import TAX_RATE
 from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_cents, round_to, subtract, total, truncate_cents
 
@@ -68,6 +68,16 @@ def chosen_taxes(*sources: Sequence[Tax]) -> tuple[Tax, ...]:
 def net_of_coupons(fee: Fee) -> Decimal:
     """The tax base of a fee: its cents less its share of coupons and progressive billing credits (5 decimals)."""
     return subtract(Decimal(fee.amount_cents), fee.precise_coupons_amount_cents)
+
+
+def net_of_part(fee: Fee, cents: Decimal) -> Decimal:
+    """The tax base of a part of a fee: `cents` of its amount, less their share of its coupons and credits."""
+    return ZERO if fee.amount_cents == 0 else divide(multiply(net_of_coupons(fee), cents), Decimal(fee.amount_cents))
+
+
+def tax_keys(fee: Fee) -> TaxKeys:
+    """The taxes that are applied to a fee."""
+    return frozenset(line.key for line in fee.applied_taxes)
 
 
 def taxable(amount: Decimal, base_rate: Decimal) -> Decimal:

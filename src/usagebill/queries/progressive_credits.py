@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from decimal import Decimal
 
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CREDITED, CreditNote
@@ -12,7 +13,9 @@ from usagebill.core.invoices.life_cycle import BILLED_AHEAD, IN_ARREARS, Invoice
 from usagebill.core.invoices.progressive import billed_ahead_by, deducted_cents, discounts
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.invoices.totals import ProgressiveBilled
+from usagebill.core.numbers import ZERO, add, subtract
 from usagebill.core.progressive_billing import BilledAhead, Place, ProgressiveFee, already_billed
+from usagebill.core.taxes import net_of_part, tax_keys
 from usagebill.queries.coupons import available_coupon
 from usagebill.storage.conditions import at_most, eq, has_item, more, ne, within
 from usagebill.work import Reader
@@ -61,7 +64,7 @@ def _billed_of_window(
         number=last.number,
         subscription_id=subscription_id,
         left_cents=billed_cents,
-        fees=progressive_fees(reader, last.id),
+        fees=_progressive_fees(reader, [billed for _, billed in standing], last),
         before=tuple(before),
         coupons=tuple(available_coupon(reader, applied) for applied in _used(reader, before)),
     )
@@ -145,14 +148,22 @@ def _deducted(reader: Reader, invoice: Invoice, progressive: Sequence[Invoice]) 
     return deducted_cents({billed.id for billed in progressive}, deducting.values())
 
 
-def progressive_fees(reader: Reader, invoice_id: str) -> tuple[ProgressiveFee, ...]:
-    """The fees of a progressive billing invoice."""
+def _progressive_fees(reader: Reader, invoices: Sequence[Invoice], last: Invoice) -> tuple[ProgressiveFee, ...]:
+    """The fees of these progressive billing invoices."""
+    fees = reader.tx.find(Fee, within("invoice_id", [invoice.id for invoice in invoices]))
+    given_back: dict[str, Decimal] = {}
+    for invoice in invoices:
+        for note in _notes(reader, invoice):
+            for item in note.items if note.automatic else ():
+                given_back[item.fee_id] = add(given_back.get(item.fee_id, ZERO), item.precise_amount_cents)
     return tuple(
         ProgressiveFee(
             charge_id=fee.charge_id or "",
             charge_filter_id=fee.charge_filter_id,
             grouped_by=fee.grouped_by,
-            amount_cents=fee.amount_cents,
+            amount_cents=fee.amount_cents if fee.invoice_id == last.id else 0,
+            net_cents=net_of_part(fee, subtract(Decimal(fee.amount_cents), given_back.get(fee.id, ZERO))),
+            taxes=tax_keys(fee),
         )
-        for fee in reader.tx.find(Fee, eq("invoice_id", invoice_id))
+        for fee in fees
     )

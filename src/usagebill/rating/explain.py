@@ -18,7 +18,7 @@ from usagebill.core.grouping import Group, grouped
 from usagebill.core.invoices.counting import counting, pricing, summary
 from usagebill.core.invoices.explained import ExplainedFee, ExplainedInvoice, ExplainedPrepayment, ExplainedUsage
 from usagebill.core.invoices.explanation import Discount, arithmetic, discounts, fee_taxes, invoice_steps
-from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
+from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ZERO, parse_decimal, subtract
 from usagebill.core.periods import Window, usage_windows
 from usagebill.core.plans import Charge, FixedCharge
@@ -27,14 +27,12 @@ from usagebill.core.pricing import parse_properties, price
 from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.fixed_charges import fixed_charge_usage
 from usagebill.core.pricing.percentage import PercentageProperties
-from usagebill.core.progressive_billing import ProgressiveFee
 from usagebill.core.usage import Usage
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.queries.billing_periods import billing_context
 from usagebill.queries.counted_usage import counted_by
 from usagebill.queries.invoices import visible_invoice
-from usagebill.queries.progressive_credits import progressive_fees
 from usagebill.queries.wallets import draws_of, transactions_paying, wallet_of
 from usagebill.rating.charge_scope import ChargeScope, usage_window
 from usagebill.rating.fee_events import events_paid_in_advance, part_of, question_of
@@ -62,7 +60,7 @@ def explain(reader: Reader, invoice_id: str) -> ExplainedInvoice:
     invoice = visible_invoice(reader, invoice_id)
     fees = reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])
     plans = coupon_plans(plans_of(reader, fees))
-    discounts_by_fee = discounts(invoice, fees, _targets(reader, invoice), plans, _billed_before(reader, invoice))
+    discounts_by_fee = discounts(invoice, fees, _targets(reader, invoice), plans)
     paying = [(wallet_of(reader, transaction), transaction) for transaction in transactions_paying(reader, invoice.id)]
     prepaid = _prepaid(reader, paying)
     return ExplainedInvoice(
@@ -114,12 +112,6 @@ def _targets(reader: Reader, invoice: Invoice) -> Mapping[str, Targets]:
         if applied is not None and coupon is not None:
             targets[applied.id] = targets_of(coupon)
     return targets
-
-
-def _billed_before(reader: Reader, invoice: Invoice) -> Mapping[str, Sequence[ProgressiveFee]]:
-    """The fees of each progressive billing invoice that `invoice` credits, by its id."""
-    ids = [credit.source_id for credit in invoice.credits if credit.item_type == CreditType.INVOICE]
-    return {id: progressive_fees(reader, id) for id in ids if id is not None}
 
 
 def _usage(reader: Reader, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage | None, tuple[str, ...]]:

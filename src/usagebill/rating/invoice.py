@@ -111,7 +111,7 @@ def settled_bill(
         fees=settled.fees,
         changed=settled.changed,
         prepaid=settled.prepaid,
-        surplus=settled.excess,
+        surpluses=settled.surpluses,
     )
 
 

@@ -1,6 +1,6 @@
 """Settlement: an invoice's totals from its fees and the customer's coupons, taxes, credit notes and wallets.
 
-Nothing is stored: `InvoiceInProgress.changed` has the credits used, its `excess` the surplus to give back.
+Nothing is stored: `InvoiceInProgress.changed` has the credits used, its `surpluses` what is to be given back.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ def settle(
     progressive = billed_ahead(reader, invoice, periods, fees) if invoice.invoice_type in CONSUMING_TYPES else ()
     available: tuple[object, ...] = ()
     if consuming:
-        continuing = [
+        ended = [
             held for billed in progressive for held in billed.coupons if held.applied.status != CouponStatus.ACTIVE
         ]
-        available = (*continuing, *_available(reader, customer, invoice, (*BEFORE_TAXES, *AFTER_TAXES)))
+        available = (*ended, *_available(reader, customer, invoice, (*BEFORE_TAXES, *AFTER_TAXES)))
     inputs = SettlementInputs(
         now=reader.now,
         new_id=reader.new_id,

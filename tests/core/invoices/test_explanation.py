@@ -183,19 +183,28 @@ def _explained(
     lines = [
         fee(cents, id=key, charge_id=key, billable_metric_id=key, subscription_id="s") for key, cents in usage.items()
     ]
+    rates = [tax("20"), tax("7.7")]
+    keys = frozenset((applied.code, applied.rate) for applied in rates)
     before = ProgressiveBilled(
         invoice_id="earlier",
         number="earlier",
         subscription_id="s",
         left_cents=sum(billed.values()),
         fees=tuple(
-            ProgressiveFee(charge_id=key, charge_filter_id=None, grouped_by={}, amount_cents=cents)
+            ProgressiveFee(
+                charge_id=key,
+                charge_filter_id=None,
+                grouped_by={},
+                amount_cents=cents,
+                net_cents=Decimal(cents),
+                taxes=keys,
+            )
             for key, cents in billed.items()
         ),
     )
     draft = settle(
         lines,
-        [tax("20"), tax("7.7")],
+        rates,
         progressive=[before] if billed else [],
         coupons=coupons,
         notes=[note("n", balance)] if balance else [],
@@ -206,7 +215,6 @@ def _explained(
         draft.fees,
         {held.applied.id: held.targets for held in coupons},
         {"s": "p"},
-        {"earlier": before.fees},
     )
     return draft, taken
 

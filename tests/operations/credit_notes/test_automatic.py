@@ -15,6 +15,7 @@ from tests.scenarios import Scenario, charge_on
 from usagebill.core.credit_notes import CreditNote, CreditNoteReason
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.invoices.totals import Surplus
 from usagebill.operations.credit_notes import on_surplus, on_void
 from usagebill.operations.credit_notes.creation import make
 from usagebill.operations.credit_notes.drafts import follow
@@ -56,7 +57,8 @@ def stored(box: Scenario, amounts: Sequence[int], *, tax: str | None = "20", **f
 
 
 def surplus(box: Scenario, invoice: Invoice, cents: int) -> CreditNote | None:
-    return next(iter(box.billing.writing(lambda work: on_surplus(work, invoice, cents))), None)
+    owed = Surplus(invoice_id=invoice.id, cents=cents)
+    return next(iter(box.billing.writing(lambda work: on_surplus(work, invoice, owed))), None)
 
 
 def test_a_surplus_is_taken_from_the_largest_fees(box: Scenario) -> None:

@@ -6,11 +6,11 @@ not match the fee's stored one is marked as such.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from usagebill.core.coupons import Targets, shared_discount
+from usagebill.core.coupons import Targets, with_discount
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.fees import Fee, TaxKey
 from usagebill.core.invoices.life_cycle import InvoiceType
@@ -27,7 +27,6 @@ from usagebill.core.numbers import (
     subtract,
     total,
 )
-from usagebill.core.progressive_billing import ProgressiveFee, credited_fees, fees_billed_before
 from usagebill.core.taxes import net_of_coupons, taxable
 
 _HUNDRED = Decimal(100)
@@ -230,58 +229,50 @@ def _percentage_lines(details: Mapping[str, object]) -> list[str]:
 
 
 def discounts(
-    invoice: Invoice,
-    fees: Sequence[Fee],
-    targets: Mapping[str, Targets],
-    plan_of: Mapping[str, str],
-    billed_before: Mapping[str, Sequence[ProgressiveFee]],
+    invoice: Invoice, fees: Sequence[Fee], targets: Mapping[str, Targets], plan_of: Mapping[str, str]
 ) -> dict[str, tuple[Discount, ...]]:
     """The discounts of each fee by credits before taxes, by fee id, in the order of the invoice.
 
-    `targets` are those of coupons, by applied coupon id; `plan_of` maps subscriptions to plans, `billed_before`
-    progressive billing invoices to their fees, all by id.
+    `targets` are those of coupons, by applied coupon id; `plan_of` maps subscriptions to plans. What coupons do not
+    explain of a fee's discounts was billed by progressive billing invoices.
     """
+    before_taxes = [credit for credit in invoice.credits if credit.before_taxes]
+    ahead = [credit for credit in before_taxes if credit.item_type != CreditType.COUPON]
     open_fees = {fee.id: replace(fee, precise_coupons_amount_cents=ZERO) for fee in fees}
-    steps: dict[str, tuple[Discount, ...]] = {fee.id: () for fee in fees}
-    subtotal = invoice.fees_amount_cents
-    for credit in invoice.credits:
-        if not credit.before_taxes:
+    shares: dict[tuple[str, str], Decimal] = {}
+    subtotal_cents = invoice.fees_amount_cents
+    for credit in before_taxes:
+        if credit in ahead:
             continue
-        if credit.item_type == CreditType.COUPON:
-            changed = _coupon(credit, list(open_fees.values()), targets, plan_of, subtotal)
-        else:
-            billed = billed_before.get(credit.source_id or "", ())
-            fees_before = fees_billed_before(open_fees.values(), billed, credit.subscription_id or "")
-            changed = credited_fees(fees_before, billed, credit.amount_cents)
-        for fee in changed:
-            before = open_fees[fee.id]
-            share = subtract(fee.precise_coupons_amount_cents, before.precise_coupons_amount_cents)
-            if share != ZERO:
-                step = Discount(
-                    credit_id=credit.id,
-                    kind=credit.item_type,
-                    code=credit.item_code,
-                    before=net_of_coupons(before),
-                    share=share,
-                    after=net_of_coupons(fee),
-                )
-                steps[fee.id] = (*steps[fee.id], step)
-            open_fees[fee.id] = fee
-        subtotal -= credit.amount_cents
-    return steps
+        own = targets.get(credit.source_id or "", Targets())
+        matching = [fee for fee in fees if own.matches(fee, plan_of.get(fee.subscription_id or ""))]
+        # A coupon of this invoice alone is shared by what is left of the fees, another by what they are.
+        unbilled = bool(ahead) and not credit.continues and any(net_of_coupons(fee) > ZERO for fee in matching)
+        bases = matching if unbilled else [open_fees[fee.id] for fee in matching]
+        base = total(net_of_coupons(fee) for fee in bases) if ahead or own.limited else Decimal(subtotal_cents)
+        for id, fee in with_discount(open_fees, bases, credit.amount_cents, base).items():
+            shares[id, credit.id] = _added(open_fees[id], fee)
+            open_fees[id] = fee
+        subtotal_cents -= credit.amount_cents
+    for fee in fees if ahead else ():
+        credit = next((credit for credit in ahead if credit.subscription_id == fee.subscription_id), ahead[0])
+        shares[fee.id, credit.id] = _added(open_fees[fee.id], fee)
+    return {fee.id: tuple(_steps(fee, before_taxes, shares)) for fee in fees}
 
 
-def _coupon(
-    credit: Credit,
-    fees: Sequence[Fee],
-    targets: Mapping[str, Targets],
-    plan_of: Mapping[str, str],
-    subtotal_cents: int,
-) -> list[Fee]:
-    own_targets = targets.get(credit.source_id or "", Targets())
-    matching = [fee for fee in fees if own_targets.matches(fee, plan_of.get(fee.subscription_id or ""))]
-    base = total(net_of_coupons(fee) for fee in matching) if own_targets.limited else Decimal(subtotal_cents)
-    return [shared_discount(fee, credit.amount_cents, base) for fee in matching]
+def _added(before: Fee, after: Fee) -> Decimal:
+    return subtract(after.precise_coupons_amount_cents, before.precise_coupons_amount_cents)
+
+
+def _steps(fee: Fee, credits: Sequence[Credit], shares: Mapping[tuple[str, str], Decimal]) -> Iterator[Discount]:
+    net = Decimal(fee.amount_cents)
+    for credit in credits:
+        share = shares.get((fee.id, credit.id), ZERO)
+        if share != ZERO:
+            before, net = net, subtract(net, share)
+            yield Discount(
+                credit_id=credit.id, kind=credit.item_type, code=credit.item_code, before=before, share=share, after=net
+            )
 
 
 def fee_taxes(fee: Fee) -> tuple[TaxStep, ...]:

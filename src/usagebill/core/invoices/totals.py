@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import TypeVar
 
 from usagebill.core.copies import replace
@@ -25,17 +26,18 @@ from usagebill.core.coupons import (
     largest_discount,
     ran_out,
     used,
+    with_discount,
 )
 from usagebill.core.credit_notes import CreditNote, after_use, share_over_fees
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, TaxKeys
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.progressive import discounts, with_returned
 from usagebill.core.invoices.records import Credit, CreditType, Invoice
-from usagebill.core.numbers import ZERO
+from usagebill.core.numbers import ZERO, total
 from usagebill.core.prepaid import AvailableWallet, allocated, invoiced_transaction, split_by_origin
-from usagebill.core.progressive_billing import ProgressiveFee, credited_fees, fees_billed_before
+from usagebill.core.progressive_billing import ProgressiveFee, deduction, fees_billed_before
 from usagebill.core.statuses import PaymentStatus, TaxStatus
-from usagebill.core.taxes import Tax, invoice_taxes, summed_fee_taxes, taxed_fee
+from usagebill.core.taxes import Tax, invoice_taxes, net_of_coupons, summed_fee_taxes, tax_keys, taxed_fee
 from usagebill.core.wallet_transactions import WalletTransaction
 
 T = TypeVar("T")
@@ -59,6 +61,7 @@ class ProgressiveBilled:
     """The last progressive billing invoice of a subscription's period, and its remaining uncredited cents.
 
     These are gross: before the discounts of `coupons` on the period's progressive billing invoices so far, `before`.
+    `fees` are those of all of them.
     """
 
     invoice_id: str
@@ -68,6 +71,17 @@ class ProgressiveBilled:
     fees: tuple[ProgressiveFee, ...]
     before: tuple[Invoice, ...] = ()
     coupons: tuple[AvailableCoupon, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surplus:
+    """Cents, before taxes and less coupons, that progressive billing invoices up to this one billed with these taxes
+    (any, if None), and have to give back.
+    """
+
+    invoice_id: str
+    cents: int
+    taxes: TaxKeys | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,18 +109,19 @@ class InvoiceInProgress:
     """An invoice between steps.
 
     `changed` are the coupons, credit notes, ... that it has used, as updated. `prepaid` are the wallet transactions
-    that pay for it. `excess` maps progressive billing invoices to the cents (less coupons) they billed that usage no
-    longer justifies; the coupons on these that got their part back are `returned`, by id. `given` are the discounts on
-    the usage that it credits, by applied coupon.
+    that pay for it. `surpluses` are what progressive billing invoices billed and usage no longer justifies; the coupons
+    on these that got their part back are `returned`, by id. `given` are the discounts on the usage that it credits, by
+    applied coupon, and `discounted` the fees as each coupon of this invoice found them.
     """
 
     invoice: Invoice
     fees: tuple[Fee, ...]
     changed: tuple[object, ...] = ()
     prepaid: tuple[WalletTransaction, ...] = ()
-    excess: Mapping[str, int] = field(default_factory=dict)
+    surpluses: tuple[Surplus, ...] = ()
     returned: Mapping[str, AvailableCoupon] = field(default_factory=dict)
     given: Mapping[str, int] = field(default_factory=dict)
+    discounted: Mapping[str, tuple[Fee, ...]] = field(default_factory=dict)
 
 
 Step = Callable[[InvoiceInProgress, SettlementInputs], InvoiceInProgress]
@@ -154,11 +169,13 @@ def _progressive_credit(
     draft = _with_coupons(draft, billed, given, back, inputs.now)
     left_cents = billed.left_cents - sum(back.values())
     if left_cents > limit:
-        draft = replace(draft, excess={**draft.excess, billed.invoice_id: left_cents - limit})
+        surplus = Surplus(invoice_id=billed.invoice_id, cents=left_cents - limit)
+        draft = replace(draft, surpluses=(*draft.surpluses, surplus))
     credit = min(left_cents, limit)
     if credit <= 0:
         return draft
-    credited = {fee.id: fee for fee in credited_fees(fees_before, billed.fees, credit)}
+    gross = [replace(fee, net_cents=Decimal(fee.amount_cents)) for fee in billed.fees]
+    credited = {fee.id: fee for fee in deduction(fees_before, gross, credit, None, most_cents=credit).fees}
     fees = tuple(credited.get(fee.id, fee) for fee in draft.fees)
     line = Credit(
         id=inputs.new_id(),
@@ -264,8 +281,78 @@ def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceI
                 sub_total_excluding_taxes_amount_cents=invoice.sub_total_excluding_taxes_amount_cents - credit,
             ),
             changed=(*draft.changed, used(applied, credit, held.remaining_cents, inputs.now, continues=line.continues)),
+            discounted={**draft.discounted, applied.id: draft.fees},
         )
     return draft
+
+
+def fee_by_fee_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
+    """Each fee comes to what it would without progressive billing invoices, less what it came to on these.
+
+    So a coupon that discounted usage there is shared over all fees. Usage that fell is given back with the taxes that
+    were on it: fees with other taxes do not make up for it, and the progressive billing credit shrinks.
+    """
+    before = [(billed, sum(discounts(billed.before).values())) for billed in inputs.progressive]
+    if not before or any(billed.left_cents < given_cents for billed, given_cents in before):
+        return draft
+    fees = _without_deductions(draft, inputs)
+    credits = {line.source_id: line for line in draft.invoice.credits}
+    surpluses: list[Surplus] = []
+    for billed, given_cents in before:
+        paid_cents = billed.left_cents - given_cents
+        id = billed.invoice_id
+        most_cents = paid_cents - sum(surplus.cents for surplus in draft.surpluses if surplus.invoice_id == id)
+        part = deduction(
+            fees_billed_before(fees, billed.fees, billed.subscription_id),
+            billed.fees,
+            paid_cents,
+            _known_taxes(draft, inputs),
+            most_cents=most_cents,
+        )
+        changed = {fee.id: fee for fee in part.fees}
+        fees = tuple(changed.get(fee.id, fee) for fee in fees)
+        surpluses += [Surplus(invoice_id=id, cents=cents, taxes=keys) for keys, cents in part.surplus.items()]
+        if part.cents < most_cents:
+            line = credits[id]
+            credits[id] = replace(line, amount_cents=line.amount_cents - most_cents + part.cents)
+    lines = tuple(line for line in credits.values() if line.amount_cents > 0 or line.item_type == CreditType.COUPON)
+    cents = sum(line.amount_cents for line in lines if line.item_type == CreditType.INVOICE)
+    invoice = replace(
+        draft.invoice,
+        credits=lines,
+        progressive_billing_credit_amount_cents=cents,
+        sub_total_excluding_taxes_amount_cents=draft.invoice.fees_amount_cents
+        - cents
+        - draft.invoice.coupons_amount_cents,
+    )
+    return replace(draft, invoice=invoice, fees=fees, surpluses=tuple(surpluses), discounted={})
+
+
+def _without_deductions(draft: InvoiceInProgress, inputs: SettlementInputs) -> tuple[Fee, ...]:
+    """The fees less what coupons take off them here and on progressive billing invoices together."""
+    cents_of = dict(draft.given)
+    for line in draft.invoice.credits:
+        if line.item_type == CreditType.COUPON and line.source_id is not None:
+            cents_of[line.source_id] = cents_of.get(line.source_id, 0) + line.amount_cents
+    every = [*inputs.of(AvailableCoupon), *(held for billed in inputs.progressive for held in billed.coupons)]
+    coupons = {held.applied.id: (held.applied, held.targets) for held in every if held.applied.id in cents_of}
+    fees = {fee.id: replace(fee, precise_coupons_amount_cents=ZERO) for fee in draft.fees}
+    for applied, targets in in_order(list(coupons.values())):
+        # A coupon of this invoice alone takes off what has not been billed, another what would be due without that.
+        bases = fees.values() if applied.id in draft.given else draft.discounted[applied.id]
+        matching = [fee for fee in bases if targets.matches(fee, inputs.plan_of.get(fee.subscription_id or ""))]
+        base = total(net_of_coupons(fee) for fee in matching)
+        fees |= with_discount(fees, matching, cents_of[applied.id], base)
+    return tuple(fees.values())
+
+
+def _known_taxes(draft: InvoiceInProgress, inputs: SettlementInputs) -> Mapping[str, TaxKeys] | None:
+    if draft.invoice.tax_status == TaxStatus.PENDING:
+        return None
+    return {
+        fee.id: tax_keys(fee) or frozenset((tax.code, tax.rate) for tax in inputs.taxes.get(fee.id, ()))
+        for fee in draft.fees
+    }
 
 
 def taxes_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
@@ -375,7 +462,7 @@ def payment_status_step(draft: InvoiceInProgress, _: SettlementInputs) -> Invoic
     return replace(draft, invoice=replace(draft.invoice, payment_status=status))
 
 
-STEPS_TO_TAXES: tuple[Step, ...] = (fees_step, progressive_billing_step, coupons_step)
+STEPS_TO_TAXES: tuple[Step, ...] = (fees_step, progressive_billing_step, coupons_step, fee_by_fee_step)
 STEPS_FROM_TAXES: tuple[Step, ...] = (
     taxes_step,
     credit_notes_step,

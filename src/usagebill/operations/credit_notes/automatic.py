@@ -14,10 +14,12 @@ from usagebill.core.errors import Invalid
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import BILLED_AND_KEPT, UNDONE, InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.invoices.totals import Surplus
 from usagebill.core.numbers import round_cents, total
 from usagebill.core.periods import Succession
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription, TerminationCredit
+from usagebill.core.taxes import tax_keys
 from usagebill.core.unused_time import carried_credit, late_activation_credit, plan_amount_of, termination_credit
 from usagebill.operations.credit_notes.creation import make
 from usagebill.queries.billing_periods import cycle_at_end
@@ -177,16 +179,18 @@ def _last_fee(reader: Reader, subscription: Subscription) -> Fee | None:
     return None if fee is None or fee.amount_cents == 0 else fee
 
 
-def on_surplus(work: Work, progressive: Invoice, cents: int) -> list[CreditNote]:
+def on_surplus(work: Work, progressive: Invoice, surplus: Surplus) -> list[CreditNote]:
     """Credit the surplus that progressive billing invoices billed over the period's usage.
 
-    `cents`, before taxes and less coupons, is taken from the uncredited fees of the invoices of the same period as
-    `progressive`: the latest first, the largest fees first, each no further than it billed itself.
+    It is taken from the uncredited fees with its taxes on the invoices of the same period as `progressive`: the latest
+    first, the largest fees first, each no further than it billed itself.
     """
     made: list[CreditNote] = []
+    cents = surplus.cents
     for billed in reversed(billed_together(work, progressive)):
         balance = balance_of(work, billed)
-        pieces = surplus_items(balance.fees, balance.creditable_cents_by_fee(), cents)
+        fees = [fee for fee in balance.fees if surplus.taxes in (None, tax_keys(fee))]
+        pieces = surplus_items(fees, balance.creditable_cents_by_fee(), cents)
         items = [(fee, amount) for fee, amount, _ in pieces]
         if items and balance.worth(items) > 0:
             made.append(make(work, balance, items, None, reason=CreditNoteReason.OTHER, automatic=True))

@@ -76,7 +76,7 @@ def _bills_usage(record: object) -> bool:
 
 
 def _give_back(work: Work, bill: Bill) -> None:
-    for progressive_id, cents in bill.surplus.items():
-        progressive = work.tx.get(Invoice, progressive_id)
+    for surplus in bill.surpluses:
+        progressive = work.tx.get(Invoice, surplus.invoice_id)
         if progressive is not None:
-            on_surplus(work, progressive, cents)
+            on_surplus(work, progressive, surplus)
