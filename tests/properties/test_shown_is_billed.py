@@ -158,9 +158,16 @@ class Life:
         assert billed(made, dated=False) == billed(shown, dated=False)
 
     def check_usage(self) -> None:
-        """What current usage shows is billed for the period, and so is what is projected in its last second."""
+        """What current usage shows has been billed in advance, or is then billed; so is the projection at the end."""
         box, now = self.box, self.box.usage()
-        arrears = self._charges_in_arrears()
+        charges = self._charges()
+        arrears = {id for id, in_advance in charges.items() if not in_advance}
+        at_once: dict[str, int] = {}
+        for fee in box.usage_fees():
+            starts = datetime.fromisoformat(fee["from_date"]) == datetime.fromisoformat(now["from_datetime"])
+            if starts and fee["event_transaction_id"] and fee["svc_charge_id"] in charges and fee["amount_cents"]:
+                at_once[fee["svc_charge_id"]] = at_once.get(fee["svc_charge_id"], 0) + fee["amount_cents"]
+        assert _amounts(now, "amount_cents", set(charges) - arrears) == at_once
         box.travel_to(max(box.now, datetime.fromisoformat(now["to_datetime"]).replace(microsecond=0)))
         projected = box.get("/customers/acme/projected_usage?external_subscription_id=sub")["customer_projected_usage"]
         assert projected["to_datetime"] == now["to_datetime"]
@@ -177,9 +184,10 @@ class Life:
         assert fees == _amounts(now, "amount_cents", arrears)
         assert fees == _amounts(projected, "projected_amount_cents", arrears)
 
-    def _charges_in_arrears(self) -> set[str]:
+    def _charges(self) -> dict[str, bool]:
+        """The charges of the plan, and whether each is paid in advance."""
         charges = self.box.get("/subscriptions/sub/charges?per_page=100")["charges"]
-        return {charge["svc_id"] for charge in charges if not charge["pay_in_advance"]}
+        return {charge["svc_id"]: charge["pay_in_advance"] for charge in charges}
 
     def check_estimate(self) -> None:
         """What an event is estimated to cost at once is what it costs."""
