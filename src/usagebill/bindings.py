@@ -196,6 +196,11 @@ class Operation(Generic[T]):
         result: T = self._method(resource, *path, **fields)
         return result
 
+    @property
+    def changes(self) -> bool:
+        """Whether it is a command."""
+        return self._changes
+
     @cached_property
     def name(self) -> str:
         """Its name in the library: `plans.create`."""

@@ -11,8 +11,8 @@ import pytest
 from usagebill import Billing
 from usagebill.http.app import endpoints
 from usagebill.http.metrics import Metrics
-from usagebill.http.rate_limit import RateLimit
 from usagebill.http.strictness import Strictness
+from usagebill.rate_limit import RateLimit
 from usagebill.storage.sql.usage_totals import MissingSeries, Shape
 from usagebill.throttle import Throttle
 

@@ -12,8 +12,8 @@ from tests.json_asserts import for_programs
 
 from usagebill.http.api import Answer, Api, Request
 from usagebill.http.app import routes
-from usagebill.http.rate_limit import RateLimit
 from usagebill.operations import api_keys
+from usagebill.rate_limit import RateLimit
 from usagebill.settings import Settings
 from usagebill.testing import Sandbox
 

@@ -301,6 +301,12 @@ def own_filter_of(seller: Any, customer: str) -> str:
 _RANGE = {"charge_model": "standard", "properties": {"amount": "9"}}
 _MAIL = {"to": ["anna@example.com"]}
 _FIXED = {"charge_model": "standard", "units": "3", "properties": {"amount": "9"}}
+
+
+def _user(seller: Seller) -> str:
+    return seller.users.add(email="user@example.com", role="admin").user.id
+
+
 ACTS: dict[str, Act] = {
     "add_ons.create": lambda s: s.add_ons.create(name="A", code="a", amount_cents=1, amount_currency="EUR"),
     "add_ons.update": lambda s: s.add_ons.update("support", name="Other", amount_cents=7777),
@@ -340,6 +346,11 @@ ACTS: dict[str, Act] = {
         s.api_keys.create(name="Left"),
         s.api_keys.revoke(s.api_keys.create(name="K").key.id),
     ),
+    "users.add": lambda s: s.users.add(email="a@b.example", role="admin"),
+    "users.update": lambda s: s.users.update(_user(s), role="admin"),
+    "users.remove": lambda s: (s.users.add(email="c@d.example", role="admin"), s.users.remove(_user(s))),
+    "users.link": lambda s: s.users.link(_user(s)),
+    "users.end_session": lambda s: s.users.end_session(s.users.sessions(_user(s))[0].id),
     "applied_coupons.apply": each(lambda s, c: s.applied_coupons.apply(external_customer_id=c, coupon_code="half")),
     "applied_coupons.terminate": each(lambda s, c: s.applied_coupons.terminate(c, s.of(c, "applied").id)),
     "billable_metrics.create": lambda s: s.billable_metrics.create(name="M", code="m", aggregation_type="count_agg"),
@@ -642,6 +653,7 @@ LACKING = frozenset(
         "invoices.retry",
         "invoices.retry_payment",
         "invoices.xml",
+        "jobs.retry",
         "payment_methods.delete",
         "payment_methods.set_as_default",
         "payment_receipts.download",

@@ -31,6 +31,7 @@ from usagebill.cli.status import status
 from usagebill.cli.sync_connections import sync_connections
 from usagebill.cli.tax_connections import tax_connections
 from usagebill.cli.usage import usage
+from usagebill.cli.users import users
 from usagebill.cli.webhooks import webhooks
 
 
@@ -73,6 +74,7 @@ for command in (
     migrate,
     row_security,
     keys,
+    users,
     organizations,
     tax_connections,
     sync_connections,

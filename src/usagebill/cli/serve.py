@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from usagebill.billing import Billing
 from usagebill.cli.options import Seconds, as_json, database, events_option, opened, print_json, settings_options
 from usagebill.core.api_keys import ApiKey
 from usagebill.logs import LogFormat, configure
-from usagebill.operations import api_keys
+from usagebill.operations import api_keys, users
 from usagebill.server import bind, serve as run_server
 from usagebill.settings import Settings
 from usagebill.storage.stores import shown
@@ -154,6 +155,8 @@ def serve(
 
         def announce() -> None:
             _announce(billing, url, value, json_output)
+            if not json_output and sys.stdout.isatty():
+                _offer_console(billing)
 
         run_server(
             billing,
@@ -185,6 +188,15 @@ def _announce(billing: Billing, url: str, key: str | None, json_output: bool) ->
     if key is not None:
         click.echo(f"API key       {key}  (shown this once; `usagebill keys create` makes more)")
     click.echo(f"serving       {url}/api/v1  (described at {url}/docs)")
+
+
+def _offer_console(billing: Billing) -> None:
+    """Print a link for the first user of the console, until somebody has signed in."""
+    link = billing.writing(users.link_of_first)
+    if link is not None:
+        click.echo(f"console       {link.url}  (signs in the first administrator, once)")
+    else:
+        click.echo(f"console       {billing.settings.public_url.rstrip('/')}/console")
 
 
 @click.command()

@@ -36,11 +36,13 @@ class ActivitySource(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
     """The author of a change. `api_key`, `request_id` and `client` (the user agent) come from the request, if there was
-    one.
+    one; `user_id` and `user_email` from whoever is signed in to the console.
     """
 
     source: ActivitySource
     api_key: ApiKey | None = None
+    user_id: str | None = None
+    user_email: str | None = None
     request_id: str | None = None
     client: str | None = None
 
@@ -70,6 +72,7 @@ class ActivityLog:
     external_customer_id: str | None = None
     external_subscription_id: str | None = None
     api_key_id: str | None = None
+    user_email: str | None = None
     request_id: str | None = None
 
 

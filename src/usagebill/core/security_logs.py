@@ -1,4 +1,4 @@
-"""Security logs: changes of keys, endpoints, connections and billing entities, and refused uses of keys."""
+"""Security logs: changes of keys, users, endpoints, connections and billing entities, and refused uses of keys."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.sync_connections import SyncConnection
 from usagebill.core.tax_providers import TaxConnection
+from usagebill.core.users import User, UserSession
 from usagebill.core.webhooks import WebhookEndpoint
 
-LOG_TYPES = ("api_key", "billing_entity", "integration", "webhook_endpoint")
+LOG_TYPES = ("api_key", "billing_entity", "integration", "user", "webhook_endpoint")
 SECURED: frozenset[type] = frozenset(
-    {ApiKey, BillingEntity, PaymentConnection, SyncConnection, TaxConnection, WebhookEndpoint}
+    {ApiKey, BillingEntity, PaymentConnection, SyncConnection, TaxConnection, User, UserSession, WebhookEndpoint}
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityLog:
-    """One event. `resources` and `device_info` are JSON texts; `api_key_id` is the key that was used, if one was."""
+    """One event. `resources` and `device_info` are JSON texts; `api_key_id` is the key that was
+    used, if one was; `user_id` and `user_email` are those of the user of the console.
+    """
 
     id: str
     organization_id: str
@@ -34,6 +37,8 @@ class SecurityLog:
     logged_at: datetime
     written_at: datetime
     api_key_id: str | None = None
+    user_id: str | None = None
+    user_email: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,10 @@ def security_events(changes: Iterable[Change]) -> list[SecurityEvent]:
         match change.record:
             case WebhookEndpoint():
                 event = _endpoint_event(change)
+            case User():
+                event = _user_event(change)
+            case UserSession():
+                event = _session_event(change)
             case BillingEntity():
                 event = _entity_event(change)
             case TaxConnection() | SyncConnection() | PaymentConnection():
@@ -138,6 +147,33 @@ def _endpoint_event(change: Change) -> SecurityEvent | None:
         if name in changed:
             resources[name] = _moved(getattr(change.old, name), getattr(change.new, name))
     return SecurityEvent("webhook_endpoint.updated", resources)
+
+
+def _user_event(change: Change) -> SecurityEvent | None:
+    old, new = change.old, change.new
+    if old is None:
+        return SecurityEvent("user.invited", {"invitee_email": new.email, "role": new.role})
+    if new is None or (old.deleted_at is None and new.deleted_at is not None):
+        return SecurityEvent("user.deleted", {"email": old.email})
+    if (changed := changed_fields(old, new)) == {"role"}:
+        return SecurityEvent("user.role_edited", {"email": new.email, "role": _moved(old.role, new.role)})
+    if not changed:
+        return None
+    return SecurityEvent("user.updated", {"email": _moved(old.email, new.email), "role": _moved(old.role, new.role)})
+
+
+def _session_event(change: Change) -> SecurityEvent | None:
+    """A link was made, a user has signed in with it, or the session was ended."""
+    old, new = change.old, change.new
+    if new is None:
+        return None
+    if old is None:
+        return SecurityEvent("user.link_created", {"user_id": new.user_id, "session_id": new.id})
+    if old.opened_at is None and new.opened_at is not None:
+        return SecurityEvent("user.new_device_logged_in", {"user_id": new.user_id, "session_id": new.id})
+    if old.ended_at is None and new.ended_at is not None and new.opened_at is not None:
+        return SecurityEvent("user.session_ended", {"user_id": new.user_id, "session_id": new.id})
+    return None
 
 
 # Fields that are not logged: secrets, and fields that change by themselves.

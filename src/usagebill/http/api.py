@@ -35,7 +35,6 @@ from usagebill.http.credentials import key_hash
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.errors import error_body, error_headers
 from usagebill.http.parameters import decoded, meta_of, paging_of, query_parameters
-from usagebill.http.rate_limit import RateLimit
 from usagebill.http.request_log import is_logged, logged
 from usagebill.http.strictness import Strictness
 from usagebill.inputs import read
@@ -43,6 +42,7 @@ from usagebill.json_text import Json, JsonObject, encode_json, parse_body, parse
 from usagebill.logs import Log, plain_traceback
 from usagebill.operations import api_keys, security_logs
 from usagebill.queries.near_records import is_named, near_record
+from usagebill.rate_limit import RateLimit
 from usagebill.refusals import word
 from usagebill.storage import deadline
 from usagebill.storage.ports import Transaction
@@ -197,7 +197,8 @@ def _log_refusal(work: Work, unlogged: ApiLog | _Misuse, clock: Clock) -> None:
         work.tx.insert(unlogged)
         return
     event = refused_use(unlogged.key, unlogged.reason, unlogged.method, unlogged.path)
-    security_logs.note(work, event, unlogged.key.id, unlogged.client or None, clock.now())
+    actor = Actor(source=ActivitySource.API, api_key=unlogged.key, client=unlogged.client or None)
+    security_logs.note(work, event, actor, clock.now())
 
 
 class Routes:

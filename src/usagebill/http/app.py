@@ -18,8 +18,8 @@ from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request as HttpRequest
-from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
@@ -61,7 +61,7 @@ _HEALTH_CHECKS = 2
 _NOTICES = 8
 # Paths that are not operations of the API.
 _OWN_PATHS = frozenset(
-    {"openapi.json", "docs", "health", "ready", "metrics", "documents", "webhooks", "customer-portal"}
+    {"openapi.json", "docs", "health", "ready", "metrics", "documents", "webhooks", "customer-portal", "console"}
 )
 # The key of the scope that holds the Authorization header.
 _KEY_SENT = "usagebill.authorization"
@@ -84,10 +84,15 @@ def routes() -> Routes:
 
 
 def create_app(
-    billing: Billing, *, log_requests: bool = False, is_stopping: Callable[[], bool] = lambda: False
+    billing: Billing,
+    *,
+    console: bool = True,
+    log_requests: bool = False,
+    is_stopping: Callable[[], bool] = lambda: False,
 ) -> Starlette:
     """An ASGI app over `billing`: serve it alone, or mount it inside another.
 
+    Without `console` it is the API alone, and people sign in nowhere.
     `log_requests` writes one line of the structured log per request. While `is_stopping()` is true, `/ready` is 503.
     ValueError if the id prefix of the settings also begins other fields of the API.
     """
@@ -158,6 +163,7 @@ def create_app(
             Route("/documents/{token}", document_file),
             notice_route(billing, CapacityLimiter(_NOTICES)),
             *portal.routes(billing, readers, CapacityLimiter(_WRITERS)),
+            *(_console_routes(billing) if console else ()),
         ],
         middleware=[Middleware(_Conversation, log_requests=log_requests, metrics=metrics)],
     )
@@ -165,6 +171,17 @@ def create_app(
     app.router.default = _ApiApp(Api(billing, routes()), readers)
     app.router.redirect_slashes = False
     return app
+
+
+def _console_routes(billing: Billing) -> Sequence[BaseRoute]:
+    """The console, and the way to it from `/`."""
+    # Its templates are needed by nobody who mounts the API alone.
+    from usagebill.console import console_app
+
+    async def entrance(request: HttpRequest) -> Response:
+        return RedirectResponse(f"{request.scope.get('root_path', '')}/console/")
+
+    return [Route("/", entrance), Route("/console", entrance), Mount("/console", console_app(billing))]
 
 
 def _refusal(problem: BillingError) -> Response:

@@ -367,6 +367,7 @@ def _log(work: Work, change: Change, parts: Sequence[Change], written_at: dateti
                 external_customer_id=customer.external_id if customer else None,
                 external_subscription_id=_external_subscription_id(change.record),
                 api_key_id=None if work.actor.api_key is None else work.actor.api_key.id,
+                user_email=work.actor.user_email,
                 request_id=work.actor.request_id,
                 logged_at=work.now,
                 written_at=written_at,
@@ -454,7 +455,7 @@ class ActivityFilters:
     activity_sources: Maybe[tuple[str, ...]] = described(
         "Only changes from these sources.", values=tuple(ActivitySource)
     )
-    user_emails: Maybe[tuple[str, ...]] = described("Only changes by users with these addresses; there are no users.")
+    user_emails: Maybe[tuple[str, ...]] = described("Only changes by users of the console with these addresses.")
     external_customer_id: Maybe[str] = ABSENT
     external_subscription_id: Maybe[str] = ABSENT
     resource_ids: Maybe[tuple[str, ...]] = described("Only those of these records, by id.")
@@ -469,12 +470,10 @@ def list_all(reader: Reader, options: ActivityFilters, paging: Paging) -> Page[A
         ("activity_source", options.activity_sources),
         ("resource_id", options.resource_ids),
         ("resource_type", options.resource_types),
+        ("user_email", options.user_emails),
     ):
         if values:
             conditions.append(within(column, values))
-    if options.user_emails:
-        # Nobody signs in here: changes are made with API keys.
-        conditions.append(within("resource_id", ()))
     if options.external_customer_id:
         conditions.append(eq("external_customer_id", options.external_customer_id))
     if options.external_subscription_id:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from usagebill.core.activity_logs import Change
+from usagebill.core.activity_logs import Actor, Change
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.security_logs import LOG_TYPES, SecurityEvent, SecurityLog, security_events
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
@@ -17,14 +17,14 @@ from usagebill.work import Reader, Work
 
 
 def record(work: Work, changes: Sequence[Change], written_at: datetime) -> None:
-    """Log the changes of keys, endpoints, connections and billing entities in this unit of work."""
-    key = work.actor.api_key
+    """Log the changes of keys, users, endpoints, connections and billing entities in this unit of work."""
     for event in security_events(changes):
-        note(work, event, None if key is None else key.id, work.actor.client, written_at)
+        note(work, event, work.actor, written_at)
 
 
-def note(work: Work, event: SecurityEvent, api_key_id: str | None, client: str | None, written_at: datetime) -> None:
-    """Log an event."""
+def note(work: Work, event: SecurityEvent, actor: Actor, written_at: datetime) -> None:
+    """Log an event that the actor has caused."""
+    key, client = actor.api_key, actor.client
     work.tx.insert(
         SecurityLog(
             id=work.new_id(),
@@ -33,7 +33,9 @@ def note(work: Work, event: SecurityEvent, api_key_id: str | None, client: str |
             log_event=event.name,
             resources=encode_json(event.resources).decode(),
             device_info=encode_json({} if client is None else {"user_agent": client}).decode(),
-            api_key_id=api_key_id,
+            api_key_id=None if key is None else key.id,
+            user_id=actor.user_id,
+            user_email=actor.user_email,
             logged_at=work.now,
             written_at=written_at,
         )
@@ -49,7 +51,7 @@ class SecurityFilters:
 
     from_date: Maybe[str] = ABSENT
     to_date: Maybe[str] = ABSENT
-    user_ids: Maybe[tuple[str, ...]] = described("Only those of these users; there are no users.")
+    user_ids: Maybe[tuple[str, ...]] = described("Only those of these users of the console, by id.")
     api_key_ids: Maybe[tuple[str, ...]] = described("Only those of these API keys, by id.")
     log_types: Maybe[tuple[str, ...]] = described("Only these types of entry.", values=LOG_TYPES)
     log_events: Maybe[tuple[str, ...]] = described("Only these events.", example=["api_key.created"])
@@ -64,12 +66,10 @@ def list_all(reader: Reader, options: SecurityFilters, paging: Paging) -> Page[S
         ("log_type", options.log_types),
         ("log_event", options.log_events),
         ("api_key_id", options.api_key_ids),
+        ("user_id", options.user_ids),
     ):
         if values:
             conditions.append(within(column, values))
-    if options.user_ids:
-        # Nobody signs in here: all actions are done with API keys.
-        conditions.append(within("id", ()))
     return reader.page(SecurityLog, *conditions, paging=paging, order=(desc("logged_at"),))
 
 

@@ -27,6 +27,7 @@ from usagebill.core.subscriptions import BillFrom, SubscriptionStatus
 from usagebill.core.sync_connections import KINDS as SYNC_KINDS, SyncSubject
 from usagebill.core.tax_providers import KINDS as TAX_KINDS
 from usagebill.core.unbilled import Reason
+from usagebill.core.users import Role
 from usagebill.core.wallet_transactions import (
     TransactionKind,
     TransactionSource,
@@ -516,6 +517,21 @@ SHOWN: Mapping[str, Field | str] = {
     # Keys, webhooks, logs
     "ApiKey.value": Field("The key: complete when it is created, its last characters afterwards."),
     "ApiKey.expires_at": Field("When it expires; null if never."),
+    "User.email": Field("The address that names the user."),
+    "User.role": Field("What the user may do.", values=tuple(Role)),
+    "svc_user_id": Field("The user of the console, by id."),
+    "UserSession.client": Field("The browser that is signed in, by its `User-Agent`; null until the link is opened."),
+    "opened_at": Field("When the link was opened; null if nobody has yet."),
+    "UserSession.expires_at": Field("When the link or the session ends."),
+    "SignInLink.user": Field("Who it signs in."),
+    "SignInLink.url": Field("The address to open in a browser, once."),
+    "SignInLink.expires_at": Field("When it ends."),
+    "Job.kind": Field("What is to be done.", example="bill_customer"),
+    "Job.external_customer_id": Field("The customer, by your own id; null if it is about something else."),
+    "due_at": Field("When it was due, and as of when it acts."),
+    "Job.attempts": Field("How often it was tried."),
+    "next_try_at": Field("When it is tried again; null if it is not, by itself."),
+    "Job.error": Field("Why it failed."),
     "last_used_at": Field("When it was last used; null if never."),
     "event_types": Field("The types of messages to send; null for all."),
     "public_key": Field("The public key for `jwt` signatures: PEM in base64."),
@@ -536,7 +552,7 @@ SHOWN: Mapping[str, Field | str] = {
     "activity_source": Field("Who changed it.", values=tuple(ActivitySource)),
     "activity_object": Field("The record after the change."),
     "activity_object_changes": Field("Field -> its value before and after."),
-    "user_email": Field("Always null: there are no users, only keys."),
+    "user_email": Field("The user of the console who made the change; null for keys, the library and jobs."),
     "resource_id": Field("The record, by id."),
     "resource_type": Field("The kind of record.", example="Invoice"),
     "api_key_id": Field("The API key, by id."),
@@ -567,7 +583,7 @@ SHOWN: Mapping[str, Field | str] = {
     "SourcedError.code": Field("The provider's error code; null if there is none."),
     "action": Field("The action."),
     "subject": Field("The type of the object in the system.", values=tuple(SyncSubject)),
-    "subject_id": Field("That record, by id."),
+    "subject_id": Field("The record that it is about, by id."),
     "SyncedDocument.status": Field("The status.", values=tuple(SyncStatus)),
     "SyncedDocument.version": Field("The version of the record, starting at 1."),
     "SyncedDocument.external_id": Field("Its id in the system; null until it exists there."),

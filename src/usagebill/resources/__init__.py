@@ -26,7 +26,8 @@ from usagebill.resources.customers import (
 )
 from usagebill.resources.entitlements import Entitlements, Features
 from usagebill.resources.invoicing import CreditNotes, Fees, Invoices
-from usagebill.resources.keys import ApiKeys
+from usagebill.resources.jobs import Jobs
+from usagebill.resources.keys import ApiKeys, Users
 from usagebill.resources.lists import Lists
 from usagebill.resources.logs import ActivityLogs, ApiLogs, SecurityLogs
 from usagebill.resources.payments import DunningCampaigns, PaymentMethods, PaymentReceipts, PaymentRequests, Payments
@@ -57,6 +58,7 @@ class Resources:
     fees: Fees
     invoice_custom_sections: InvoiceCustomSections
     invoices: Invoices
+    jobs: Jobs
     lists: Lists
     organizations: Organizations
     payment_connections: PaymentConnections
@@ -73,6 +75,7 @@ class Resources:
     tax_connections: TaxConnections
     taxes: Taxes
     usage: Usage
+    users: Users
     wallet_transactions: WalletTransactions
     wallets: Wallets
     webhook_endpoints: WebhookEndpoints

@@ -10,14 +10,16 @@ from usagebill.operations.api_keys import IssuedKey
 from usagebill.operations.estimates import InstantFee
 from usagebill.operations.payment_pages import SetupPage
 from usagebill.operations.progressive_billing import LifetimeUsageNow
+from usagebill.operations.users import SignInLink
 from usagebill.operations.wallet_transactions import TopUpPage
 from usagebill.queries.customers import customer_of
 from usagebill.views.api_keys import ApiKeyView, api_key_view
 from usagebill.views.estimates import InstantFeeView, instant_fee_view
-from usagebill.views.formats import Id
+from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.lifetime_usage import LifetimeUsageView, lifetime_usage_object
 from usagebill.views.payment_providers import CheckoutUrlView, checkout_url_view
 from usagebill.views.plans import ChargeFilterView, filter_view
+from usagebill.views.users import UserView, user_view
 from usagebill.work import Reader
 
 
@@ -57,6 +59,17 @@ def lifetime_usage_view(_: Reader, usage: LifetimeUsageNow) -> LifetimeUsageView
 def issued_key_view(reader: Reader, issued: IssuedKey) -> ApiKeyView:
     """A key with its value, which is shown only now."""
     return {**api_key_view(reader, issued.key), "value": issued.value}
+
+
+class SignInLinkView(TypedDict):
+    user: UserView
+    url: str
+    expires_at: Instant
+
+
+def sign_in_link_view(reader: Reader, link: SignInLink) -> SignInLinkView:
+    """A link that signs a user in, which is shown only now."""
+    return {"user": user_view(reader, link.user), "url": link.url, "expires_at": instant_text(link.expires_at)}
 
 
 def setup_page_view(_: Reader, page: SetupPage) -> CheckoutUrlView:

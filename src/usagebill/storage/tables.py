@@ -47,6 +47,7 @@ from usagebill.core.sync_connections import SyncConnection, SyncedDocument
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.taxes import Tax
 from usagebill.core.usage_ceiling import NewUsage, UsageCount
+from usagebill.core.users import User, UserSession
 from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.core.webhooks import SigningKey, WebhookEndpoint, WebhookMessage
@@ -100,6 +101,10 @@ _WITH_CUSTOMER = SearchedWith(Customer, "customer_id", CUSTOMER_COLUMNS)
 TABLES: tuple[Table, ...] = (
     Table(kind=Organization, name="organizations"),
     Table(kind=ApiKey, name="api_keys", always_unique=(("value_hash",),)),
+    Table(kind=User, name="users", unique=(("email",),)),
+    Table(
+        kind=UserSession, name="user_sessions", always_unique=(("value_hash",),), indexes=(("user_id", "expires_at"),)
+    ),
     Table(kind=BillingEntity, name="billing_entities", unique=(("code",),)),
     Table(kind=BillingEntityVersion, name="billing_entity_versions", indexes=(("billing_entity_id", "created_at"),)),
     Table(
@@ -543,6 +548,8 @@ LOGGED: frozenset[type] = frozenset(
         SyncConnection,
         Tax,
         TaxConnection,
+        User,
+        UserSession,
         Wallet,
         WalletTransaction,
         WebhookEndpoint,

@@ -18,7 +18,7 @@ class ActivityLogView(TypedDict):
     activity_source: str
     activity_object: Mapping[str, object]
     activity_object_changes: Mapping[str, object]
-    user_email: None
+    user_email: str | None
     resource_id: Id
     resource_type: str
     organization_id: Id
@@ -44,7 +44,7 @@ def activity_log_view(_: Reader, activity: ActivityLog) -> ActivityLogView:
         "activity_source": activity.activity_source,
         "activity_object": _without_links(activity.activity_object),
         "activity_object_changes": _without_links(activity.activity_object_changes),
-        "user_email": None,
+        "user_email": activity.user_email,
         "resource_id": activity.resource_id,
         "resource_type": activity.resource_type,
         "organization_id": activity.organization_id,

@@ -15,7 +15,7 @@ class SecurityLogView(TypedDict):
     log_id: Id
     log_type: str
     log_event: str
-    user_email: None
+    user_email: str | None
     api_key_id: Id | None
     resources: Mapping[str, object]
     device_info: Mapping[str, object]
@@ -29,7 +29,7 @@ def security_log_view(_: Reader, entry: SecurityLog) -> SecurityLogView:
         "log_id": entry.id,
         "log_type": entry.log_type,
         "log_event": entry.log_event,
-        "user_email": None,
+        "user_email": entry.user_email,
         "api_key_id": entry.api_key_id,
         "resources": parse_json(entry.resources.encode()),
         "device_info": parse_json(entry.device_info.encode()),

@@ -1,4 +1,4 @@
-"""A limit on the requests of a key in a minute."""
+"""A limit on the requests of a caller in a minute."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Standing:
 
 
 class RateLimit:
-    """Counts the requests of each key in windows of a minute; a window opens with the first request.
+    """Counts the requests of each caller in windows of a minute; a window opens with the first request.
 
     The counts live in this process only.
     """

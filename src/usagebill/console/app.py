@@ -1,0 +1,139 @@
+"""The console as an ASGI app: who is signed in, which page answers, and what every answer forbids a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from anyio import CapacityLimiter, to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from usagebill.billing import Billing
+from usagebill.console.pages import PAGES, Page, sign_in
+from usagebill.console.pages.listing import navigation
+from usagebill.console.seat import Seat
+from usagebill.console.visits import Visit, check_csrf, form_of, rendered, root_of
+from usagebill.core.errors import BillingError, DeadlinePassed, Forbidden, NotFound, TooManyRequests, Unauthorized
+from usagebill.core.secrets import Secret
+from usagebill.operations.users import signed_in
+from usagebill.rate_limit import RateLimit
+from usagebill.refusals import word
+from usagebill.storage import deadline
+
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+        " frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "cache-control": "no-store",
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "x-robots-tag": "noindex",
+}
+# The largest form.
+_MOST_BYTES = 64 * 1024
+_THREADS = 16
+_Act = Callable[[Request, bytes], Response]
+
+
+def console_app(billing: Billing) -> ASGIApp:
+    """The console over `billing`: mount it under a prefix of your own application.
+
+    Sessions belong to organizations: a user sees the one that the user was added to, whichever `billing` shows.
+    """
+    limiter, attempts = CapacityLimiter(_THREADS), RateLimit(sign_in.MOST_A_MINUTE)
+
+    def at_page(page: Page, request: Request, body: bytes) -> Response:
+        visit = _visit(billing, request, body)
+        return page.show(visit)
+
+    def signing_in(request: Request, body: bytes) -> Response:
+        if request.method == "GET":
+            return sign_in.asked(billing, request)
+        client = "" if request.client is None else request.client.host
+        standing = attempts.count(client, billing.clock.now())
+        if standing.remaining < 0:
+            raise TooManyRequests
+        return sign_in.opened(billing, request, form_of(body))
+
+    def bare(_: Request, __: bytes) -> Response:
+        raise NotFound("page")
+
+    def served(act: _Act) -> Callable[[Request], Awaitable[Response]]:
+        async def handler(request: Request) -> Response:
+            body = await _body(request)
+            answer = await to_thread.run_sync(partial(_answered, billing, act, request, body), limiter=limiter)
+            answer.headers.update({name: value for name, value in _HEADERS.items() if name not in answer.headers})
+            return answer
+
+        return handler
+
+    pages = [Route(page.path, served(partial(at_page, page)), methods=[page.method]) for page in PAGES]
+    return Starlette(
+        routes=[
+            Mount("/static", StaticFiles(packages=[("usagebill.console", "static")])),
+            Route("/sign-in", served(signing_in), methods=["GET", "POST"]),
+            *pages,
+            Route("/{rest:path}", served(bare)),
+        ]
+    )
+
+
+async def _body(request: Request) -> bytes:
+    """The body of a form; empty if it is longer than forms are."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST_BYTES:
+            return b""
+    return body
+
+
+def _visit(billing: Billing, request: Request, body: bytes) -> Visit:
+    token = Secret(request.cookies.get(sign_in.COOKIE, ""))
+    who = billing.store.read(None, lambda tx: signed_in(tx, token.value, billing.clock.now()))
+    form = form_of(body) if request.method == "POST" else {}
+    if request.method == "POST":
+        check_csrf(token, form.get("csrf", ""))
+    seat = Seat(
+        billing,
+        who,
+        request_id=request.headers.get("x-request-id"),
+        client=request.headers.get("user-agent"),
+    )
+    return Visit(billing, request, seat, token, form, navigation(seat))
+
+
+def _answered(billing: Billing, act: _Act, request: Request, body: bytes) -> Response:
+    try:
+        with deadline.within(billing.settings.request_timeout):
+            return act(request, body)
+    except Unauthorized:
+        if request.method == "GET":
+            return RedirectResponse(root_of(request) + "/sign-in", 303)
+        return _refused(request, 401, "You are not signed in", "Your session has ended. Ask for a new link to sign in.")
+    except BillingError as problem:
+        word(problem)
+        title, text = _TITLES.get(type(problem), ("That is not possible", problem.message or problem.code))
+        answer = _refused(request, problem.status, title, text)
+        if isinstance(problem, (TooManyRequests, DeadlinePassed)):
+            answer.headers["retry-after"] = "60"
+        return answer
+
+
+_TITLES: dict[type[BillingError], tuple[str, str]] = {
+    Forbidden: ("You may not do that", "Your role does not permit it, or the form is of an earlier session."),
+    NotFound: ("There is no such page", "It may have been removed, or the address is incomplete."),
+    TooManyRequests: ("Too many attempts", "Wait a minute, then open your link again."),
+    DeadlinePassed: ("That took too long", "Try again, or narrow the list down with a filter."),
+}
+
+
+def _refused(request: Request, status: int, title: str, text: str) -> Response:
+    return rendered(request, "refused.html", status, title=title, text=text)

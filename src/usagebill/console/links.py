@@ -1,0 +1,34 @@
+"""Where a field links to: one table for every page, so that everything links to everything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+# The name of a field -> the folder of the page about the record that it names.
+_PAGES: Mapping[str, str] = {
+    "add_on_code": "add-ons",
+    "activity_id": "activity",
+    "billable_metric_code": "metrics",
+    "billing_entity_code": "entities",
+    "coupon_code": "coupons",
+    "external_customer_id": "customers",
+    "external_subscription_id": "subscriptions",
+    "invoice_id": "invoices",
+    "next_plan_code": "plans",
+    "plan_code": "plans",
+    "previous_plan_code": "plans",
+    "svc_credit_note_id": "credit-notes",
+    "svc_invoice_id": "invoices",
+    "svc_payment_id": "payments",
+    "svc_wallet_id": "wallets",
+    "svc_webhook_endpoint_id": "endpoints",
+    "tax_code": "taxes",
+    "transaction_id": "events",
+}
+
+
+def address_of(root: str, field: str, value: object) -> str | None:
+    """The address of the page about what a field names; None if there is none."""
+    page = _PAGES.get(field)
+    return f"{root}/{page}/{quote(str(value), safe='')}" if page and value not in (None, "") else None

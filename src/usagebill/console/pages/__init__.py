@@ -1,0 +1,20 @@
+"""The pages of the console: one module and one template each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from usagebill.console.pages import customer, home, invoice, listing, plan, record, session, subscription, users
+from usagebill.console.pages.page import Page as Page
+
+PAGES: Sequence[Page] = (
+    *home.PAGES,
+    *session.PAGES,
+    *users.PAGES,
+    *customer.PAGES,
+    *subscription.PAGES,
+    *invoice.PAGES,
+    *plan.PAGES,
+    *listing.PAGES,
+    *record.PAGES,
+)

@@ -1,0 +1,102 @@
+"""Home: what needs somebody now, and revenue by month."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from starlette.responses import Response
+
+from usagebill.console.charts import Bar, bars
+from usagebill.console.pages.page import Page
+from usagebill.console.rendering import money, number, words
+from usagebill.console.seat import Seat
+from usagebill.console.visits import Visit
+from usagebill.core.invoices.life_cycle import InvoiceStatus
+from usagebill.core.webhooks import MessageStatus
+
+_LATE = timedelta(minutes=10)
+_MONTHS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """Something that needs somebody: how many (0: not counted), of what, why it matters, and its page."""
+
+    count: int
+    what: str
+    text: str
+    path: str
+
+
+def _concerns(seat: Seat, now: datetime) -> Iterator[Concern]:
+    if seat.may("jobs.overdue"):
+        late = seat.ask("jobs.overdue")
+        if late is not None and (waited := now - datetime.fromisoformat(late["due_at"])) > _LATE:
+            text = f"{words(late['kind'])} has been due for {timedelta(seconds=int(waited.total_seconds()))}."
+            yield Concern(0, "Billing is behind", f"{text} Is a worker running?", "/jobs")
+        if failed := len(seat.ask("jobs.list_failed")):
+            yield Concern(failed, "Failed jobs", "Each is tried again, or waits for you to.", "/jobs")
+    if seat.may("webhooks.list"):
+        lost = seat.listed("webhooks.list", statuses=[MessageStatus.FAILED], per_page=1).total
+        if lost:
+            yield Concern(lost, "Failed webhooks", "Your endpoints did not accept them.", "/webhooks?statuses=failed")
+    if seat.may("invoices.list"):
+        for filters, what, text in (
+            ({"status": InvoiceStatus.FAILED.value}, "Failed invoices", "They could not be made, and are not issued."),
+            ({"payment_overdue": "true"}, "Overdue invoices", "Their due date has passed without payment."),
+        ):
+            if count := seat.listed("invoices.list", **filters, per_page=1).total:
+                name, value = next(iter(filters.items()))
+                yield Concern(count, what, text, f"/invoices?{name}={value}")
+    if seat.may("events.unbilled_tallies"):
+        since = (now - timedelta(days=1)).isoformat()
+        tallies = seat.ask("events.unbilled_tallies", timestamp_from=since)
+        if tallies:
+            reasons: dict[str, int] = defaultdict(int)
+            for tally in tallies:
+                reasons[tally["reason"]] += tally["events_count"]
+            text = ", ".join(f"{words(reason).lower()}: {number(count)}" for reason, count in reasons.items())
+            yield Concern(sum(reasons.values()), "Events of the last day not billed", f"{text}.", "/unbilled")
+
+
+def _revenue(seat: Seat, now: datetime) -> Sequence[tuple[str, str, Sequence[Bar]]]:
+    """By currency: its total, and a bar for each of the last twelve months."""
+    rows: list[Any] = seat.ask("analytics.gross_revenue", months=_MONTHS)
+    months, first = [], now.date().replace(day=1)
+    for _ in range(_MONTHS):
+        months.append(first)
+        first = (first - timedelta(days=1)).replace(day=1)
+    by_currency: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for row in rows:
+        if row["currency"] is not None:
+            by_currency[row["currency"]][row["month"][:7]] += row["amount_cents"] or 0
+    return [
+        (
+            currency,
+            money(sum(amounts.values()), currency),
+            bars(
+                (f"{month:%b %Y}", amounts[f"{month:%Y-%m}"], money(amounts[f"{month:%Y-%m}"], currency))
+                for month in reversed(months)
+            ),
+        )
+        for currency, amounts in sorted(by_currency.items())
+    ]
+
+
+def _shown(visit: Visit) -> Response:
+    seat, now = visit.seat, visit.billing.clock.now()
+    invoices = seat.listed("invoices.list", per_page=6).items if seat.may("invoices.list") else ()
+    return visit.page(
+        "home.html",
+        concerns=list(_concerns(seat, now)),
+        revenue=_revenue(seat, now) if seat.may("analytics.gross_revenue") else (),
+        invoices=invoices,
+        is_new=seat.listed("customers.list", per_page=1).total == 0,
+    )
+
+
+PAGES = (Page("/", _shown),)

@@ -1,0 +1,67 @@
+"""Users: added, changed and removed; their sessions, and links to sign in with."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from usagebill.console.pages.page import Page
+from usagebill.console.visits import Visit
+from usagebill.core.errors import Invalid
+from usagebill.core.users import Role
+
+
+def _listed(visit: Visit, problem: str = "", link: object = None, status: int = 200) -> Response:
+    found = visit.seat.listed("users.list", per_page=100)
+    return visit.page(
+        "users.html", status, found=found, roles=list(Role), problem=problem, link_made=link, sent=visit.form
+    )
+
+
+def _added(visit: Visit) -> Response:
+    try:
+        made = visit.seat.ask("users.add", email=visit.form.get("email", ""), role=visit.form.get("role", ""))
+    except Invalid as problem:
+        return _listed(visit, problem.message, status=422)
+    return _listed(visit, link=made)
+
+
+def _one(visit: Visit, problem: str = "", link: object = None, status: int = 200) -> Response:
+    id = visit.named("id")
+    user = visit.seat.ask("users.get", id)
+    sessions = visit.seat.ask("users.sessions", id)
+    return visit.page(
+        "user.html",
+        status,
+        record=user,
+        sessions=sessions,
+        roles=list(Role),
+        problem=problem,
+        link_made=link,
+        own_session=visit.seat.who.session.id,
+    )
+
+
+def _changed(visit: Visit) -> Response:
+    id, act = visit.named("id"), visit.form.get("act", "")
+    try:
+        match act:
+            case "change":
+                visit.seat.ask("users.update", id, email=visit.form.get("email", ""), role=visit.form.get("role", ""))
+            case "link":
+                return _one(visit, link=visit.seat.ask("users.link", id))
+            case "end":
+                visit.seat.ask("users.end_session", visit.form.get("session", ""))
+            case "remove":
+                visit.seat.ask("users.remove", id)
+                return visit.to("/users")
+    except Invalid as problem:
+        return _one(visit, problem.message, status=422)
+    return visit.to(f"/users/{id}")
+
+
+PAGES = (
+    Page("/users", _listed),
+    Page("/users", _added, "POST"),
+    Page("/users/{id}", _one),
+    Page("/users/{id}", _changed, "POST"),
+)

@@ -1,0 +1,95 @@
+"""Templates, and how values read in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import jinja2
+
+from usagebill.core.documents.locales import date_text, money_text
+from usagebill.core.instants import parse_instant
+
+_LOCALE = "en"
+# Statuses -> how they are painted; others are neutral.
+_TONES = {
+    **dict.fromkeys(("active", "succeeded", "finalized", "available", "settled", "consumed", "paid"), "good"),
+    **dict.fromkeys(("pending", "draft", "processing", "generating", "retrying", "incomplete"), "wait"),
+    **dict.fromkeys(("failed", "voided", "terminated", "canceled", "overdue", "expired", "refused"), "bad"),
+}
+
+
+def money(cents: object, currency: object) -> str:
+    """1234 cents of EUR as `€12.34`; nothing for no amount."""
+    if cents is None or cents == "":
+        return ""
+    return money_text(int(str(cents)), str(currency or "USD"), _LOCALE)
+
+
+def when(text: str | None) -> str:
+    """An instant as `Jan 5, 2024, 13:04`, in UTC."""
+    instant = None if not text else parse_instant(text)
+    return "" if instant is None else f"{date_text(instant.date(), _LOCALE)}, {instant:%H:%M}"
+
+
+def day(text: str | None) -> str:
+    """A date, or the date of an instant in UTC, as `Jan 5, 2024`."""
+    return date_text(datetime.fromisoformat(text).date(), _LOCALE) if text else ""
+
+
+def number(value: object) -> str:
+    """A number with its thousands apart, and without zeros at the end of its decimals."""
+    whole, _, fraction = str(value).partition(".")
+    sign, digits = ("-", whole[1:]) if whole.startswith("-") else ("", whole)
+    if not digits.isdecimal():
+        return str(value)
+    fraction = fraction.rstrip("0")
+    return f"{sign}{int(digits):,}" + (f".{fraction}" if fraction else "")
+
+
+def words(code: object) -> str:
+    """A code as words: `read_only` as `Read only`."""
+    text = str(code).replace("_", " ").replace(".", " ").strip()
+    return text[:1].upper() + text[1:]
+
+
+def tone(status: object) -> str:
+    """How a status is painted."""
+    return _TONES.get(str(status), "calm")
+
+
+def at(record: Mapping[str, Any], field: str) -> Any:
+    """The value of `customer.name` in a record; None where there is none."""
+    value: Any = record
+    for name in field.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def query(parameters: Mapping[str, object]) -> str:
+    """Parameters as the end of an address, without empty ones."""
+    given = {name: value for name, value in parameters.items() if value not in (None, "")}
+    return f"?{urlencode(given)}" if given else ""
+
+
+def segment(value: object) -> str:
+    """A code or an id as part of a path."""
+    return quote(str(value), safe="")
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """The templates of the console; every value is escaped."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("usagebill.console"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters = (money, when, day, number, words, tone, at, query, segment)
+    made.filters.update({function.__name__: function for function in filters})
+    return made

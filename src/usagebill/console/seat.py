@@ -1,0 +1,172 @@
+"""The library's operations, as one signed-in user may call them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, TypeVar
+
+from usagebill.billing import Billing
+from usagebill.bindings import Operation
+from usagebill.core.activity_logs import ActivitySource, Actor
+from usagebill.core.errors import BillingError, Forbidden
+from usagebill.core.users import ROLES
+from usagebill.json_text import Json, JsonObject
+from usagebill.operations.users import SignedIn, acting_as
+from usagebill.queries.near_records import is_named, near_record
+from usagebill.records import view_of
+from usagebill.refusals import word
+from usagebill.resources import RESOURCES
+from usagebill.work import Reader, Work
+
+T = TypeVar("T")
+
+# Resource -> the permission that a key needs for it, and so a role. Whoever writes keys decides who signs in.
+PERMISSIONS: Mapping[str, str] = {
+    "activity_logs": "activity_log",
+    "add_ons": "add_on",
+    "analytics": "analytic",
+    "api_keys": "api_key",
+    "api_logs": "api_log",
+    "applied_coupons": "applied_coupon",
+    "billable_metrics": "billable_metric",
+    "billing_entities": "billing_entity",
+    "coupons": "coupon",
+    "credit_notes": "credit_note",
+    "customers": "customer",
+    "events": "event",
+    "event_sources": "event",
+    "features": "feature",
+    "fees": "fee",
+    "invoices": "invoice",
+    "jobs": "organization",
+    "payment_receipts": "invoice",
+    "payment_requests": "payment_request",
+    "payments": "payment",
+    "plans": "plan",
+    "security_logs": "security_log",
+    "subscriptions": "subscription",
+    "taxes": "tax",
+    "usage": "customer_usage",
+    "users": "api_key",
+    "wallet_transactions": "wallet_transaction",
+    "wallets": "wallet",
+    "webhook_endpoints": "webhook_endpoint",
+    "webhooks": "webhook_endpoint",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A page of a list, its records as the API shows them."""
+
+    items: Sequence[JsonObject]
+    page: int
+    per_page: int
+    total: int
+    total_is_exact: bool
+
+    @property
+    def pages(self) -> int:
+        """The number of pages."""
+        return -(-self.total // self.per_page)
+
+
+@cache
+def operation_named(name: str) -> Operation[Any]:
+    """The operation of the library with this name: `invoices.get`. KeyError if there is none."""
+    resource, _, operation = name.partition(".")
+    found: Operation[Any] = vars(RESOURCES[resource])[operation]
+    return found
+
+
+def permission_for(name: str) -> str:
+    """The permission that an operation needs."""
+    return PERMISSIONS[name.partition(".")[0]]
+
+
+def _mode(operation: Operation[Any]) -> str:
+    return "write" if operation.changes else "read"
+
+
+class Seat:
+    """The operations of the library, by name, in a user's organization and with the permissions of the user's role.
+
+    Results are what the API shows of them.
+    """
+
+    def __init__(self, billing: Billing, who: SignedIn, *, request_id: str | None, client: str | None) -> None:
+        self.who = who
+        self._billing = billing
+        self._permissions = ROLES[who.user.role]
+        actor = Actor(source=ActivitySource.FRONT, request_id=request_id, client=client)
+        self.actor = acting_as(actor, who.user)
+
+    def may(self, name: str) -> bool:
+        """Whether the user's role permits the operation."""
+        return self._permits(name, _mode(operation_named(name)))
+
+    def _permits(self, name: str, mode: str) -> bool:
+        return mode in self._permissions.get(permission_for(name), ())
+
+    def ask(self, name: str, *path: str, **fields: object) -> Any:
+        """The result of an operation. Raises `Forbidden`, and as the operation does."""
+        return self._run(name, path, fields, view_of)
+
+    def listed(self, name: str, *path: str, **fields: object) -> Listed:
+        """A page of a list. Raises as `ask` does."""
+
+        def shown(reader: Reader, page: Any) -> Listed:
+            if not hasattr(page, "items"):
+                return Listed(view_of(reader, page), 1, max(1, len(page)), len(page), True)
+            items = [view_of(reader, item) for item in page.items]
+            return Listed(items, page.page, page.per_page, page.total_count, page.total_count_is_exact)
+
+        return self._run(name, path, fields, shown)
+
+    def file(self, name: str, *path: str) -> bytes:
+        """A document. It is made if it does not exist yet, so whoever may read it may have it."""
+        content: bytes = self._run(name, path, {}, lambda _, content: content, mode="read")
+        return content
+
+    def tried(self, name: str, *path: str, **fields: object) -> Json:
+        """What a command would result in: it is run and rolled back. Raises as `ask` does."""
+
+        def trial(work: Any, act: Callable[[Work], T]) -> T:
+            result: T = work.dry_run(act)
+            return result
+
+        return self._run(name, path, fields, view_of, around=trial)
+
+    def _run(
+        self,
+        name: str,
+        path: Sequence[str],
+        fields: Mapping[str, object],
+        shown: Callable[[Reader, Any], T],
+        *,
+        mode: str = "",
+        around: Callable[[Any, Callable[[Any], T]], T] = lambda work, act: act(work),
+    ) -> T:
+        operation = operation_named(name)
+        mode = mode or _mode(operation)
+        if not self._permits(name, mode):
+            raise Forbidden(f"{mode}_action_not_allowed_for_{permission_for(name)}")
+        organization = self.who.organization
+        try:
+            arguments = operation.arguments(path, fields)
+
+            def act(work: Any) -> T:
+                return around(work, lambda within: shown(within, operation.function(within, **arguments)))
+
+            if operation.changes:
+                return self._billing.writing(act, organization, actor=self.actor)
+            return self._billing.reading(act, organization)
+        except BillingError as problem:
+            kind = operation.inputs.get("request") or operation.inputs.get("options")
+            near = None
+            if is_named(problem):
+                near = self._billing.reading(partial(near_record, problem=problem), organization)
+            word(problem, fields, kind, path=dict(zip(operation.path, path, strict=False)), near=near)
+            raise

@@ -1,0 +1,99 @@
+"""Users of the console: their roles, and their sessions, each opened once with a link."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from usagebill.core.api_keys import MODES, RESOURCES, all_permissions
+
+# How long a link can be opened, and the session that it opens lasts.
+LINK_LASTS = timedelta(hours=24)
+SESSION_LASTS = timedelta(days=14)
+# The address of the first user, whose link `usagebill serve` prints.
+FIRST_ADDRESS = "admin@localhost"
+
+
+class Role(StrEnum):
+    """What a user is there for."""
+
+    ADMIN = "admin"
+    FINANCE = "finance"
+    SUPPORT = "support"
+    READ_ONLY = "read_only"
+
+
+# Who else may call, and what they did: administrators alone.
+_ADMINISTRATION = frozenset({"api_key", "api_log", "security_log"})
+_MONEY = (
+    "applied_coupon",
+    "credit_note",
+    "customer",
+    "fee",
+    "invoice",
+    "payment",
+    "payment_method",
+    "payment_receipt",
+    "payment_request",
+    "wallet",
+    "wallet_transaction",
+)
+_SERVICE = ("alert", "applied_coupon", "customer", "subscription")
+
+
+def _reading(*written: str) -> Mapping[str, tuple[str, ...]]:
+    """Read everything but the administration, and write these."""
+    return {
+        resource: MODES if resource in written else ("read",)
+        for resource in RESOURCES
+        if resource not in _ADMINISTRATION
+    }
+
+
+# Role -> its permissions, as those of a key.
+ROLES: Mapping[Role, Mapping[str, tuple[str, ...]]] = {
+    Role.ADMIN: all_permissions(),
+    Role.FINANCE: _reading(*_MONEY),
+    Role.SUPPORT: _reading(*_SERVICE),
+    Role.READ_ONLY: _reading(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """A person who signs in to the console, named by an e-mail address."""
+
+    id: str
+    organization_id: str
+    email: str
+    role: Role
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserSession:
+    """A session of a user: first a link, until `opened_at`; then a browser that is signed in.
+
+    `value_hash` is the SHA-256, in hexadecimal, of what is sent: the token of the link, then that of the browser.
+    `expires_at` is the first instant at which it is no longer valid. `client` is the browser's `User-Agent`.
+    """
+
+    id: str
+    organization_id: str
+    user_id: str
+    value_hash: str = field(repr=False)
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime
+    opened_at: datetime | None = None
+    ended_at: datetime | None = None
+    client: str | None = None
+
+
+def is_live(session: UserSession, now: datetime) -> bool:
+    """Whether the link can be opened at `now`, or the browser is signed in."""
+    return session.ended_at is None and now < session.expires_at

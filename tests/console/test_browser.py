@@ -1,0 +1,209 @@
+"""The console in a real browser: what people see, at the widths of a desk and of a phone, and by keyboard.
+
+`USAGEBILL_BROWSER=required` fails where there is none; `USAGEBILL_SCREENSHOTS` is the folder that pictures are kept in.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from tests.console.books import SCRIPT, books
+from tests.console.visitor import invited
+from tests.scenarios import Scenario
+
+from usagebill.console.lists import LISTS
+from usagebill.http.app import create_app
+
+pytestmark = pytest.mark.slow
+
+_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+_WIDTHS = (1280, 390)
+# The most that a first visit to a page loads, in bytes.
+_MOST_BYTES = 150 * 1024
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Scenario]:
+    with books() as box:
+        yield box
+
+
+@pytest.fixture(scope="module")
+def address(box: Scenario) -> Iterator[str]:
+    """Where the console is served."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = uvicorn.Server(uvicorn.Config(create_app(box.billing), log_config=None, lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/console"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        if os.environ.get("USAGEBILL_BROWSER") == "required":
+            pytest.fail("there is no Chromium")
+        pytest.skip("there is no Chromium: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=_FLAGS)
+        yield browser
+        browser.close()
+
+
+class Watched:
+    """A window, with what went wrong in it and what it loaded."""
+
+    def __init__(self, context: BrowserContext, address: str) -> None:
+        self.page: Page = context.new_page()
+        self.problems: list[str] = []
+        self._address = address
+        # The last is Chromium's own viewer of PDFs.
+        known = (address.removesuffix("/console"), "data:", "chrome-extension:", "chrome:")
+        self.page.on("pageerror", lambda problem: self.problems.append(str(problem)))
+        self.page.on("console", lambda entry: self.problems.append(f"{entry.type}: {entry.text}"))
+        self.page.on(
+            "request",
+            lambda sent: None if sent.url.startswith(known) else self.problems.append(f"foreign: {sent.url}"),
+        )
+
+    def open(self, path: str) -> Page:
+        answer = self.page.goto(self._address + path)
+        assert answer is not None
+        assert answer.status == 200, (path, answer.status)
+        return self.page
+
+
+@pytest.fixture(scope="module")
+def session(box: Scenario, browser: Browser, address: str) -> Iterator[Any]:
+    """The cookies of an administrator who has signed in with a link."""
+    link = invited(box.billing, "admin").url.partition("?")[2]
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(f"{address}/sign-in?{link}")
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url(f"{address}/")
+        yield context.storage_state()
+
+
+@pytest.fixture(params=_WIDTHS, ids=str)
+def window(request: pytest.FixtureRequest, browser: Browser, session: Any, address: str) -> Iterator[Watched]:
+    scheme: Any = "light" if request.param == _WIDTHS[0] else "dark"
+    size: Any = {"width": request.param, "height": 900}
+    with browser.new_context(viewport=size, color_scheme=scheme, storage_state=session) as context:
+        yield Watched(context, address)
+
+
+def paths(box: Scenario, width: int) -> list[str]:
+    invoice = box.invoices("acme")[1]["svc_id"]
+    own = ["/", "/customers/nakheel", "/customers/long", "/subscriptions/sub-2", "/plans/basic", f"/invoices/{invoice}"]
+    records = [
+        "/invoices",
+        "/users",
+        "/metrics/requests",
+        "/taxes/vat",
+        "/events/t1",
+        "/activity",
+        "/customers?search_term=nobody",
+    ]
+    # Lists are of one make: on a phone a few of them are enough.
+    return [*own, *records, *(f"/{listed.path}" for listed in LISTS if width == _WIDTHS[0])]
+
+
+def test_every_page_is_sound_in_a_browser(window: Watched, box: Scenario, tmp_path: Path) -> None:
+    axe, page = Axe(), window.page
+    width = page.viewport_size["width"] if page.viewport_size else 0
+    pictures = Path(os.environ.get("USAGEBILL_SCREENSHOTS", tmp_path))
+    pictures.mkdir(parents=True, exist_ok=True)
+    harmful = []
+    for path in paths(box, width):
+        window.open(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        assert page.evaluate("window.owned") is None, path
+        assert page.locator(".owned").count() == 0, path
+        harmful += [
+            (path, violation["id"], [node["html"][:200] for node in violation["nodes"]][:3])
+            for violation in axe.run(page).response["violations"]
+            if violation["impact"] in ("serious", "critical")
+        ]
+        name = re.sub(r"\W+", "-", path.strip("/")) or "home"
+        page.screenshot(path=pictures / f"{name}-{width}.png", full_page=True)
+    assert harmful == []
+    assert window.problems == []
+
+
+def test_a_first_visit_loads_little(window: Watched, box: Scenario) -> None:
+    page = window.open("/customers")
+    sizes: list[int] = page.evaluate(
+        "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]"
+        ".map(entry => entry.encodedBodySize)"
+    )
+    assert len(sizes) >= 3
+    assert 0 < sum(sizes) <= _MOST_BYTES
+
+
+def test_a_list_is_searched_as_one_types(window: Watched) -> None:
+    page = window.open("/customers")
+    page.get_by_label("Search").press_sequentially("müller")
+    page.wait_for_url(re.compile("search_term=m"))
+    page.get_by_text("1 in all").wait_for()
+    assert page.get_by_role("link", name=re.compile("Straßenbau")).count() == 1
+    assert page.get_by_label("Search").input_value() == "müller"
+    assert window.problems == []
+
+
+def test_lists_and_forms_work_without_scripts(browser: Browser, session: Any, address: str, box: Scenario) -> None:
+    with browser.new_context(java_script_enabled=False, storage_state=session) as context:
+        page = context.new_page()
+        page.goto(f"{address}/invoices")
+        page.get_by_label("Overdue").select_option("true")
+        page.get_by_role("button", name="Filter").click()
+        page.get_by_text("29 in all").wait_for()
+        page.goto(f"{address}/users")
+        page.get_by_label("E-mail address").fill("plain@example.com")
+        page.get_by_label("Role").select_option("support")
+        page.get_by_role("button", name="Add").click()
+        page.get_by_text("This link signs in").wait_for()
+    assert "plain@example.com" in [user.email for user in box.billing.users.list().items]
+
+
+def test_the_menu_opens_on_a_phone(browser: Browser, session: Any, address: str) -> None:
+    size: Any = {"width": 390, "height": 800}
+    with browser.new_context(viewport=size, storage_state=session) as context:
+        page = context.new_page()
+        page.goto(f"{address}/")
+        link = page.get_by_role("navigation", name="Console").get_by_role("link", name="Customers")
+        assert not link.is_visible()
+        page.get_by_role("link", name="Menu").click()
+        link.click()
+        page.get_by_role("heading", name="Customers").wait_for()
+        assert not link.is_visible()
+
+
+def test_a_customer_whose_name_is_a_script_has_a_page(window: Watched) -> None:
+    page = window.open("/customers")
+    page.get_by_role("link", name=SCRIPT).first.click()
+    page.get_by_role("heading", name=SCRIPT).wait_for()
+    assert page.evaluate("window.owned") is None
+    assert window.problems == []

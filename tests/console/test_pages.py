@@ -1,0 +1,145 @@
+"""The pages of the console: each shows what it is about, links on, and lets no text run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+import pytest
+from tests.cases import each
+from tests.console.books import NAMES, SCRIPT, books
+from tests.console.visitor import Visitor, invited
+from tests.scenarios import Scenario
+
+from usagebill.console.lists import LISTS
+from usagebill.core.users import Role
+
+_LINK = re.compile(r'href="/console(/[^"#]*)"')
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Scenario]:
+    with books() as box:
+        yield box
+
+
+@pytest.fixture(scope="module")
+def admin(box: Scenario) -> Visitor:
+    return Visitor(box.billing, invited(box.billing, "admin"))
+
+
+def links(page: str) -> list[str]:
+    return [link.replace("&amp;", "&").replace("&#34;", '"') for link in _LINK.findall(page)]
+
+
+def test_every_link_of_every_page_leads_to_a_page_that_lets_no_text_run(admin: Visitor) -> None:
+    waiting, seen = ["/"], set[str]()
+    shapes = dict[str, int]()
+    while waiting:
+        path = waiting.pop()
+        # A few pages of each kind are enough.
+        shape = re.sub(r"[^/?=&]*\d[^/?=&]*|(?<==)[^&]*", "*", unquote(path))
+        if path in seen or "/static/" in path or shapes.get(shape, 0) >= 4:
+            continue
+        seen.add(path)
+        shapes[shape] = shapes.get(shape, 0) + 1
+        answer = admin.ask("GET", path)
+        # An event may name a metric that does not exist.
+        expected = 404 if unquote(path) == f"/metrics/{SCRIPT}" else 200
+        assert answer.status_code == expected, (path, answer.text[-500:])
+        if path.endswith("/pdf"):
+            assert answer.content.startswith(b"%PDF")
+            continue
+        assert SCRIPT not in answer.text, path
+        assert "Undefined" not in answer.text, path
+        waiting += links(answer.text)
+    assert {f"/{listed.path}" for listed in LISTS} <= seen
+    assert len(seen) > 100
+
+
+@each("listed", LISTS, ids=lambda listed: listed.path)
+def test_a_list_without_records_says_what_belongs_there(listed: object) -> None:
+    with Scenario(now="2024-03-05T10:00:00Z") as empty:
+        page = Visitor(empty.billing, invited(empty.billing, "admin")).page(f"/{listed.path}")  # type: ignore[attr-defined]
+        is_empty = listed.path not in ("users", "keys", "entities", "security")  # type: ignore[attr-defined]
+        assert ("Nothing here yet" in page) == is_empty
+
+
+def test_home_names_what_needs_somebody(admin: Visitor) -> None:
+    home = admin.page("/")
+    assert "Overdue invoices: 29" in home
+    assert "Events of the last day not billed: 1" in home
+    assert 'href="/console/invoices?payment_overdue=true"' in home
+    assert "29 in all" in admin.page("/invoices?payment_overdue=true")
+
+
+def test_home_of_a_system_that_is_behind_says_so() -> None:
+    with Scenario(now="2024-03-05T10:00:00Z") as late:
+        late.plan(amount_cents=1000)
+        late.customer()
+        late.subscribe()
+        visitor = Visitor(late.billing, invited(late.billing, "admin"))
+        assert "Nothing needs you now" in visitor.page("/")
+        late.jump_to("2024-04-02T00:00:00Z")
+        visitor = Visitor(late.billing, invited(late.billing, "admin", "other@example.com"))
+        assert "Billing is behind" in visitor.page("/")
+
+
+def test_an_invoice_opens_its_lines(box: Scenario, admin: Visitor) -> None:
+    invoice = box.invoices("acme")[1]
+    page = admin.page(f"/invoices/{invoice['svc_id']}")
+    explained = box.get(f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]
+    for fee in explained["fees"]:
+        for line in fee["arithmetic"]:
+            assert line.split("\n")[0].replace("<", "&lt;").replace(">", "&gt;").replace("'", "&#39;") in page
+    assert "%PDF" not in page
+    pdf = admin.ask("GET", f"/invoices/{invoice['svc_id']}/pdf")
+    assert pdf.headers["content-type"] == "application/pdf"
+    assert pdf.content.startswith(b"%PDF")
+    assert "frame-ancestors 'self'" in pdf.headers["content-security-policy"]
+
+
+def test_a_customer_is_found_by_any_name(admin: Visitor) -> None:
+    for name in ("müller", "さくら", "النخيل", "c3@customers"):
+        page = admin.page(f"/customers?search_term={name}")
+        assert "1 in all" in page, name
+    assert "Nothing matches" in admin.page("/customers?search_term=nobody-at-all")
+    for external_id, name in NAMES.items():
+        assert name[:8].replace("<", "&lt;") in admin.page("/customers"), external_id
+
+
+def test_the_pages_of_a_list_follow_each_other(admin: Visitor) -> None:
+    first = admin.page("/events")
+    (following,) = [link for link in links(first) if "page=2" in link]
+    second = admin.page(following)
+    assert set(links(second)) != set(links(first))
+    assert any("page=1" in link for link in links(second))
+
+
+def test_a_filter_that_cannot_be_read_is_refused_in_words(admin: Visitor) -> None:
+    answer = admin.ask("GET", "/activity?from_date=tomorrow")
+    assert answer.status_code == 422
+    assert 'role="alert"' in answer.text
+    assert "from_date" in answer.text
+    for page in ("0", "-1", "x", "9" * 30):
+        admin.page(f"/customers?page={page}")
+
+
+@each("role", list(Role), ids=str)
+def test_every_role_reads_what_its_permissions_say(box: Scenario, role: Role) -> None:
+    visitor = Visitor(box.billing, invited(box.billing, role, f"{role}2@example.com"))
+    home = visitor.page("/")
+    for listed in LISTS:
+        is_seen = f'href="/console/{listed.path}"' in home
+        visitor.page(f"/{listed.path}", status=200 if is_seen else 403)
+    invoice = box.invoices("acme")[0]["svc_id"]
+    for path in (
+        "/customers/acme",
+        "/subscriptions/sub-0",
+        "/plans/basic",
+        f"/invoices/{invoice}",
+        f"/invoices/{invoice}/pdf",
+    ):
+        visitor.ask("GET", path)
+        assert visitor.ask("GET", path).status_code == 200
