@@ -219,8 +219,9 @@ class _Owed:
         assert plan.fixed is not None
         assert segment.last is not None
         if plan.fixed_ahead and segment.last < segment.first:
-            # Paid for a day that belongs to the next plan.
-            self.result.unsure |= {key, (number + 1, "fixed")}
+            # Paid for a day that belongs to the next plan; what is left of it pays for later plans too.
+            later = range(number, len(self.segments))
+            self.result.unsure |= {(one, what) for one in later for what in ("fixed", "commitment")}
         if plan.fixed_ahead and segment.ending != "end":
             opens, _ = period(_billed(plan), self.life.anniversary, segment.anchor, segment.last + DAY)
             if opens == segment.last + DAY:
@@ -237,6 +238,9 @@ class _Owed:
             if plan.fixed_ahead:
                 self.paid_ahead.setdefault(number, []).append((first, after, cents))
             before = self._paid_before(number, first, after) if plan.fixed_prorated else []
+            if before:
+                # Whether what an older plan was paid counts toward its commitment or the new plan's.
+                self.result.unsure.add((number, "commitment"))
             self.result.add(key, max(cents - sum(before), Fraction(0)), 1 + len(before))
 
     def _paid_before(self, number: int, first: date, after: date) -> list[Fraction]:

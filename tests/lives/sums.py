@@ -100,7 +100,9 @@ def _owed(lived: Lived) -> Iterator[str]:
     for key in sorted({*bill.amounts, *billed}):
         if discounted and key[1] == "plan" and any(plan.ahead for plan in lived.life.plans):
             continue
-        if key in bill.unsure or (key in credited_by_hand and key[1] == "plan"):
+        # What was credited of a plan's fee by hand is not given back again; whether a commitment counts it is open.
+        of_fee = key[1] in ("plan", "commitment") and (key[0], "plan") in credited_by_hand
+        if key in bill.unsure or of_fee:
             continue
         expected = bill.amounts.get(key, Fraction(0))
         allowed = Fraction(bill.roundings.get(key, 1), 2)
