@@ -191,8 +191,9 @@ def _coupon_uses(lived: Lived) -> Iterator[str]:
             and (line.amount_cents > line.returned_cents or not line.amount_cents)
         ]
         taken = sum(line.amount_cents - line.returned_cents for _, line in lines)
-        # An invoice that deducts what another one billed ahead continues its use: they bill one period.
-        using = {invoice.id for invoice, _ in lines}
+        # An invoice that deducts what another one billed ahead continues its use: they bill one period. So does one
+        # whose other was voided and made again.
+        using = {invoice.id for invoice, _ in lines} | {invoice.voided_invoice_id for invoice, _ in lines}
         uses = sum(
             not any(other.item_type == "invoice" and other.source_id in using for other in invoice.credits)
             for invoice, _ in lines
