@@ -117,7 +117,15 @@ def window(request: pytest.FixtureRequest, browser: Browser, session: Any, addre
 
 def paths(box: Scenario, width: int) -> list[str]:
     invoice = box.invoices("acme")[1]["svc_id"]
-    own = ["/", "/customers/nakheel", "/customers/long", "/subscriptions/sub-2", "/plans/basic", f"/invoices/{invoice}"]
+    own = [
+        "/",
+        "/customers/nakheel",
+        "/customers/long",
+        "/subscriptions/sub-2",
+        "/plans/basic",
+        f"/invoices/{invoice}",
+        f"/invoices/{invoice}/void",
+    ]
     records = [
         "/invoices",
         "/users",

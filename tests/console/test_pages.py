@@ -13,7 +13,9 @@ from tests.console.visitor import Visitor, invited
 from tests.scenarios import Scenario
 
 from usagebill.console.lists import LISTS
+from usagebill.core.jobs import Job
 from usagebill.core.users import Role
+from usagebill.storage.ports import Transaction
 
 _LINK = re.compile(r'href="/console(/[^"#]*)"')
 
@@ -143,3 +145,47 @@ def test_every_role_reads_what_its_permissions_say(box: Scenario, role: Role) ->
     ):
         visitor.ask("GET", path)
         assert visitor.ask("GET", path).status_code == 200
+
+
+def test_webhooks_are_sent_again_and_failed_jobs_tried_again_from_their_lists() -> None:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        box.post("/webhook_endpoints", webhook_endpoint={"webhook_url": "https://listener.example/hooks"})
+        box.customer()
+        admin = Visitor(box.billing, invited(box.billing, "admin"))
+        reader = Visitor(box.billing, invited(box.billing, "read_only"))
+        message = box.billing.webhooks.list().items[0]
+        assert "Resend" in admin.page("/webhooks")
+        assert "Resend" not in reader.page("/webhooks")
+        assert reader.send_form("/webhooks", id=message.id).status_code == 403
+        assert box.billing.webhooks.get(message.id).retries == 0
+        assert admin.send_form("/webhooks", id=message.id).headers["location"] == "/console/webhooks"
+        job = failed_job(box)
+        assert "Try again" in admin.page("/jobs")
+        assert "the disk is full" in reader.page("/jobs")
+        assert "Failed jobs: 1" in admin.page("/")
+        assert reader.send_form("/jobs", id=job.id).status_code == 403
+        assert admin.send_form("/jobs", id="none").status_code == 404
+        assert box.billing.store.read(None, lambda tx: tx.jobs.failures())[0].failed
+        assert admin.send_form("/jobs", id=job.id).headers["location"] == "/console/jobs"
+        assert not box.billing.store.read(None, lambda tx: tx.jobs.failures())[0].failed
+
+
+def failed_job(box: Scenario) -> Job:
+    """A job of the organization that is not tried again by itself."""
+
+    def make(tx: Transaction) -> Job:
+        job = Job(
+            id="01900000-0000-7000-8000-000000000001",
+            organization_id=box.billing.organization.id,
+            kind="bill_customer",
+            subject_id="acme",
+            key="broken",
+            due_at=box.now,
+            run_at=box.now,
+            created_at=box.now,
+        )
+        tx.jobs.add(job)
+        tx.jobs.postpone(job, box.now, "the disk is full", failed=True)
+        return job
+
+    return box.billing.store.write(None, make)

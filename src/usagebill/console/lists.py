@@ -71,6 +71,8 @@ class List:
     filters: Sequence[Filter] = ()
     searched: bool = False
     always: Mapping[str, object] = field(default_factory=dict)
+    # What can be done again with a record: the operation, and the words for it.
+    again: tuple[str, str] | None = None
     # Other lists about a record, each with the argument that names it.
     related: Sequence[tuple[str, str]] = ()
 
@@ -443,6 +445,7 @@ LISTS: Sequence[List] = (
             _CREATED,
         ),
         "A message is sent to your endpoints for each change that they listen to.",
+        again=("webhooks.resend", "Resend"),
         get="webhooks.get",
         filters=(
             Filter("statuses", "Status", tuple(MessageStatus), many=True),
@@ -479,6 +482,7 @@ LISTS: Sequence[List] = (
             Column("Error", "error"),
         ),
         "Everything that was due has been done.",
+        again=("jobs.retry", "Try again"),
     ),
     List(
         "entities",

@@ -12,13 +12,13 @@ from usagebill.bindings import Operation
 from usagebill.core.activity_logs import ActivitySource, Actor
 from usagebill.core.errors import BillingError, Forbidden
 from usagebill.core.users import ROLES
-from usagebill.json_text import Json, JsonObject
+from usagebill.json_text import JsonObject
 from usagebill.operations.users import SignedIn, acting_as
 from usagebill.queries.near_records import is_named, near_record
 from usagebill.records import view_of
 from usagebill.refusals import word
 from usagebill.resources import RESOURCES
-from usagebill.work import Reader, Work
+from usagebill.work import Reader
 
 T = TypeVar("T")
 
@@ -130,14 +130,17 @@ class Seat:
         content: bytes = self._run(name, path, {}, lambda _, content: content, mode="read")
         return content
 
-    def tried(self, name: str, *path: str, **fields: object) -> Json:
-        """What a command would result in: it is run and rolled back. Raises as `ask` does."""
+    def tried(self, name: str, *path: str, then: tuple[str, str], **fields: object) -> JsonObject:
+        """What a query, with the id that it asks for, would answer after a command: the command is run, and rolled
+        back. Raises as `ask` does.
+        """
+        query, id = then
 
-        def trial(work: Any, act: Callable[[Work], T]) -> T:
-            result: T = work.dry_run(act)
-            return result
+        def shown(work: Reader, _: Any) -> JsonObject:
+            answer: JsonObject = view_of(work, operation_named(query).function(work, id))
+            return answer
 
-        return self._run(name, path, fields, view_of, around=trial)
+        return self._run(name, path, fields, shown, around=lambda work, act: work.dry_run(act))
 
     def _run(
         self,

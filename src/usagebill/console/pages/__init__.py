@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from usagebill.console.pages import customer, home, invoice, listing, plan, record, session, subscription, users
+from usagebill.console.pages import (
+    customer,
+    home,
+    invoice,
+    invoice_action,
+    listing,
+    plan,
+    record,
+    session,
+    subscription,
+    users,
+)
 from usagebill.console.pages.page import Page as Page
 
 PAGES: Sequence[Page] = (
@@ -14,6 +25,7 @@ PAGES: Sequence[Page] = (
     *customer.PAGES,
     *subscription.PAGES,
     *invoice.PAGES,
+    *invoice_action.PAGES,
     *plan.PAGES,
     *listing.PAGES,
     *record.PAGES,

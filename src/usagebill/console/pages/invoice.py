@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
+from usagebill.console.pages.invoice_action import possible_actions
 from usagebill.console.pages.page import Page
 from usagebill.console.visits import Visit
 from usagebill.core.errors import BillingError
@@ -31,6 +32,7 @@ def _shown(visit: Visit) -> Response:
         explanation=explanation,
         problem=problem,
         has_pdf=invoice["status"] in ISSUED,
+        actions=possible_actions(seat, invoice),
         payments=seat.listed("payments.list", invoice_id=id, per_page=_LATEST) if seat.may("payments.list") else None,
         notes=notes,
         activities=seat.listed("activity_logs.list", resource_ids=[id], per_page=_LATEST)

@@ -50,4 +50,13 @@ def _shown(listed: List, visit: Visit) -> Response:
     return visit.page("list.html", 422 if problem else 200, list=listed, found=found, sent=filters, problem=problem)
 
 
-PAGES = tuple(Page(f"/{listed.path}", partial(_shown, listed)) for listed in LISTS if listed.path != "users")
+def _again(listed: List, visit: Visit) -> Response:
+    assert listed.again is not None
+    visit.seat.ask(listed.again[0], visit.form.get("id", ""))
+    return visit.to(f"/{listed.path}")
+
+
+PAGES = (
+    *(Page(f"/{listed.path}", partial(_shown, listed)) for listed in LISTS if listed.path != "users"),
+    *(Page(f"/{listed.path}", partial(_again, listed), "POST") for listed in LISTS if listed.again is not None),
+)
