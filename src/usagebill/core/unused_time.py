@@ -47,21 +47,12 @@ def termination_credit(
 
     `balance` is that of the fee's invoice, `cycle` the one at the end, `option` a `TerminationCredit`.
     """
-    ended_on = local_date(ended_at, cycle.tz)
-    if fee.to_datetime is None or fee.from_datetime is None or local_date(fee.to_datetime, cycle.tz) < ended_on:
-        return None
-    invoice, period = balance.invoice, cycle.period(ended_on, cycle.interval)
-    upgraded = cycle.succession is Succession.UPGRADE
-    amount = unused_time_credit(
-        plan_amount,
-        unused_days(ended_at, period, cycle.tz, upgraded=upgraded, trial_end=trial_end),
-        period.days,
-        fee_amount_cents=fee.amount_cents,
-        credited_cents=total(item.precise_amount_cents for item in balance.items if item.fee_id == fee.id),
-    )
+    credited_cents = total(item.precise_amount_cents for item in balance.items if item.fee_id == fee.id)
+    amount = unused_amount(fee, plan_amount, cycle, ended_at, credited_cents=credited_cents, trial_end=trial_end)
     whole = balance.worth([(fee, amount)])
     if amount == ZERO or whole <= 0:
         return None
+    invoice, period = balance.invoice, cycle.period(local_date(ended_at, cycle.tz), cycle.interval)
     used = used_amount(plan_amount, period, fee, ended_at, cycle.tz, trial_end)
     refundable = refundable_of_fee(
         fee,
@@ -73,6 +64,32 @@ def termination_credit(
     refundable_cents = invoice.total_paid_amount_cents - sum(note.refund_amount_cents for note in balance.notes)
     parts = termination_parts(option, whole, min(refundable, max(0, refundable_cents)), invoice.due_cents)
     return FeeCredit(fee=fee, amount=amount, parts=parts)
+
+
+def unused_amount(
+    fee: Fee,
+    plan_amount: int,
+    cycle: Cycle,
+    ended_at: datetime,
+    *,
+    credited_cents: Decimal,
+    trial_end: datetime | None = None,
+) -> Decimal:
+    """The price of the days that a fee in advance paid for after `ended_at`, in (fractions of) cents before taxes and
+    coupons; less `credited_cents` that were given back. `cycle` is the one at the end.
+    """
+    ended_on = local_date(ended_at, cycle.tz)
+    if fee.to_datetime is None or local_date(fee.to_datetime, cycle.tz) < ended_on:
+        return ZERO
+    period = cycle.period(ended_on, cycle.interval)
+    upgraded = cycle.succession is Succession.UPGRADE
+    return unused_time_credit(
+        plan_amount,
+        unused_days(ended_at, period, cycle.tz, upgraded=upgraded, trial_end=trial_end),
+        period.days,
+        fee_amount_cents=fee.amount_cents,
+        credited_cents=credited_cents,
+    )
 
 
 def late_activation_credit(balance: Balance, fee: Fee, plan_amount: int, cycle: Cycle, until: date) -> FeeCredit | None:

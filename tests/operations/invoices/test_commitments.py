@@ -77,3 +77,17 @@ def test_a_plan_that_ends_brings_in_the_commitment_of_its_days(in_advance: bool)
         # 15 of 30 days: 100.00. In advance, 21.00 of the fee of 42.00 are given back, so they do not count.
         assert given_back == ([2100] if in_advance else [])
         assert asked - sum(given_back) == 10_000
+
+
+def test_unused_time_that_a_coupon_paid_for_does_not_count(box: Scenario) -> None:
+    """31.00 for March in advance, all of it a coupon's: 10 of its days count toward 10/31 of 100.00, as without it."""
+    box.plan(code="ahead", amount_cents=3100, pay_in_advance=True, minimum_commitment={"amount_cents": 10_000})
+    coupon = {"name": "Off", "code": "off", "coupon_type": "percentage", "percentage_rate": "100"}
+    box.post("/coupons", coupon={**coupon, "frequency": "once", "expiration": "no_expiration"})
+    box.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "off"})
+    box.subscribe("ahead", "other")
+    box.travel_to("2024-03-10T12:00:00Z")
+    box.unsubscribe("other")
+    assert true_ups(box) == [round(10_000 * 10 / 31) - 1000]
+    assert box.get("/credit_notes")["credit_notes"] == []
+    assert box.billing.audit().findings == ()

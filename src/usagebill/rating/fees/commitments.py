@@ -21,9 +21,11 @@ from usagebill.core.fees import COMMITTED_TYPES, Fee, FeeType
 from usagebill.core.invoices.life_cycle import BILLED, IN_ARREARS, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.numbers import ONE, round_to, subtract, total
-from usagebill.queries.billing_periods import BillingContext
-from usagebill.rating.fees.subscription import subscription_item
+from usagebill.core.numbers import ONE, ZERO, add, round_cents, round_to, subtract, total
+from usagebill.core.subscriptions import TerminationCredit
+from usagebill.core.unused_time import plan_amount_of, unused_amount
+from usagebill.queries.billing_periods import BillingContext, cycle_at_end
+from usagebill.rating.fees.subscription import end_of_trial, subscription_item
 from usagebill.storage.conditions import at_most, desc, eq, has, ne, related, within
 from usagebill.work import Reader
 
@@ -108,26 +110,50 @@ def _earlier_fees(reader: Reader, context: BillingContext) -> list[Fee]:
 
 
 def _less_unused_time(reader: Reader, context: BillingContext, fees: Sequence[Fee]) -> list[Fee]:
-    """The fees, as far as they were not given back for days on which the subscription was not active."""
+    """The fees less the days on which the subscription was not active: those that were given back, or would have been
+    but for a coupon that paid for them.
+    """
     invoice_ids = {fee.invoice_id for fee in fees if fee.invoice_id is not None}
     if not invoice_ids:
         return list(fees)
-    notes = reader.tx.find(CreditNote, within("invoice_id", invoice_ids), within("credit_status", CREDITED))
+    notes = reader.tx.find(CreditNote, within("invoice_id", invoice_ids))
     ended = context.subscription.terminated_at
-    items = [
+    items = [item for note in notes for item in note.items]
+    given_back = [
         item
         for note in notes
-        if note.automatic or (note.reason == CreditNoteReason.ORDER_CANCELLATION and note.created_at == ended)
+        if note.credit_status in CREDITED
+        and (note.automatic or (note.reason == CreditNoteReason.ORDER_CANCELLATION and note.created_at == ended))
         for item in note.items
     ]
-    return [_less(fee, [item for item in items if item.fee_id == fee.id]) for fee in fees]
+    return [_less(fee, given_back, _not_credited(reader, context, fee, items)) for fee in fees]
 
 
-def _less(fee: Fee, items: Sequence[CreditNoteItem]) -> Fee:
+def _less(fee: Fee, items: Sequence[CreditNoteItem], unused: Decimal) -> Fee:
+    own = [item for item in items if item.fee_id == fee.id]
     return replace(
         fee,
-        amount_cents=fee.amount_cents - sum(item.amount_cents for item in items),
-        precise_amount_cents=subtract(fee.precise_amount_cents, total(item.precise_amount_cents for item in items)),
+        amount_cents=fee.amount_cents - sum(item.amount_cents for item in own) - round_cents(unused),
+        precise_amount_cents=subtract(
+            fee.precise_amount_cents, add(total(item.precise_amount_cents for item in own), unused)
+        ),
+    )
+
+
+def _not_credited(reader: Reader, context: BillingContext, fee: Fee, items: Sequence[CreditNoteItem]) -> Decimal:
+    """The unused time of the ended subscription's fee for which there was nothing to credit."""
+    ended = context.subscription
+    is_paid_time = fee.fee_type == FeeType.SUBSCRIPTION and fee.pay_in_advance
+    skips = ended.on_termination_credit_note == TerminationCredit.SKIP
+    if not context.ended or ended.terminated_at is None or not is_paid_time or skips:
+        return ZERO
+    return unused_amount(
+        fee,
+        plan_amount_of(fee, context.plan),
+        cycle_at_end(context.contract),
+        ended.terminated_at,
+        credited_cents=total(item.precise_amount_cents for item in items if item.fee_id == fee.id),
+        trial_end=end_of_trial(reader, ended, context.plan.trial_period),
     )
 
 
