@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.scenarios import Scenario, charge_on
+from tests.scenarios import Scenario, charge_on, fixed_charge_on
 
 pytestmark = pytest.mark.now("2024-03-01T00:00:00Z")
 
@@ -90,4 +90,20 @@ def test_unused_time_that_a_coupon_paid_for_does_not_count(box: Scenario) -> Non
     box.unsubscribe("other")
     assert true_ups(box) == [round(10_000 * 10 / 31) - 1000]
     assert box.get("/credit_notes")["credit_notes"] == []
+    assert box.billing.audit().findings == ()
+
+
+def test_what_the_plan_before_was_paid_for_fixed_charges_counts(box: Scenario) -> None:
+    """62.00 for March in advance, from the 30th 310.00 in arrears: 20.00 for two days, of which 4.00 are paid."""
+    seats = box.add_on("seats", 100)
+    old = fixed_charge_on(seats, units=1, properties={"amount": "62"}, pay_in_advance=True)
+    new = fixed_charge_on(seats, units=1, properties={"amount": "310"}, prorated=True)
+    box.plan(code="old", amount_cents=0, fixed_charges=[old])
+    box.plan(code="new", amount_cents=1, fixed_charges=[new], minimum_commitment={"amount_cents": 62_000})
+    box.subscribe("old", "other")
+    box.travel_to("2024-03-30T12:00:00Z")
+    box.subscribe("new", "other")
+    box.travel_to("2024-04-01T01:00:00Z")
+    # The other is the 10.00 subscription of its own.
+    assert sorted(true_ups(box)) == [4000 - 2000, 9000]
     assert box.billing.audit().findings == ()

@@ -18,6 +18,7 @@ from usagebill.core.commitments import (
 from usagebill.core.credit_notes import CREDITED, CreditNote, CreditNoteItem, CreditNoteReason
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.fees import COMMITTED_TYPES, Fee, FeeType
+from usagebill.core.fixed_charge_deductions import paid_before_cents
 from usagebill.core.invoices.life_cycle import BILLED, IN_ARREARS, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -111,12 +112,10 @@ def _earlier_fees(reader: Reader, context: BillingContext) -> list[Fee]:
 
 def _less_unused_time(reader: Reader, context: BillingContext, fees: Sequence[Fee]) -> list[Fee]:
     """The fees less the days on which the subscription was not active: those that were given back, or would have been
-    but for a coupon that paid for them.
+    but for a coupon that paid for them. The part of a fee that an older plan was paid in advance counts.
     """
     invoice_ids = {fee.invoice_id for fee in fees if fee.invoice_id is not None}
-    if not invoice_ids:
-        return list(fees)
-    notes = reader.tx.find(CreditNote, within("invoice_id", invoice_ids))
+    notes = reader.tx.find(CreditNote, within("invoice_id", invoice_ids)) if invoice_ids else []
     ended = context.subscription.terminated_at
     items = [item for note in notes for item in note.items]
     given_back = [
@@ -130,13 +129,12 @@ def _less_unused_time(reader: Reader, context: BillingContext, fees: Sequence[Fe
 
 
 def _less(fee: Fee, items: Sequence[CreditNoteItem], unused: Decimal) -> Fee:
-    own = [item for item in items if item.fee_id == fee.id]
+    own, paid_cents = [item for item in items if item.fee_id == fee.id], paid_before_cents(fee)
+    less = add(total(item.precise_amount_cents for item in own), unused)
     return replace(
         fee,
-        amount_cents=fee.amount_cents - sum(item.amount_cents for item in own) - round_cents(unused),
-        precise_amount_cents=subtract(
-            fee.precise_amount_cents, add(total(item.precise_amount_cents for item in own), unused)
-        ),
+        amount_cents=fee.amount_cents + paid_cents - sum(item.amount_cents for item in own) - round_cents(unused),
+        precise_amount_cents=subtract(add(fee.precise_amount_cents, Decimal(paid_cents)), less),
     )
 
 
