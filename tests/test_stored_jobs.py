@@ -47,6 +47,7 @@ from usagebill.core.tasks import (
     LeavePlan,
     MarkOverdue,
     PlanAmountChanged,
+    PostPast,
     ProcessEvents,
     RefreshInvoice,
     RefreshWallets,
@@ -146,6 +147,7 @@ STORED: list[tuple[Task, str, str, str, str]] = [
     ),
     (BillCustomer(customer_id="cus"), "cus", "bill_customer:cus:2024-02-01T10:00:00Z", "{}", ""),
     (EndCustomer(customer_id="cus"), "cus", "end_customer:cus", "{}", ""),
+    (PostPast(customer_id="cus"), "cus", "post_past:cus", "{}", ""),
     (RescheduleCustomer(customer_id="cus"), "cus", "reschedule_customer:cus", "{}", ""),
     (RescheduleEntity(billing_entity_id="ent"), "ent", "reschedule_entity:ent", "{}", ""),
     (

@@ -313,7 +313,8 @@ def test_an_audit_says_what_it_looked_at_and_what_it_found(file: str) -> None:
     with sqlite3.connect(file) as connection:
         connection.execute("UPDATE invoices SET total_amount_cents = total_amount_cents + 1 WHERE sequential_id = 2")
     (wrong,) = run_json("audit", "--db", file, code=1)["organizations"]
-    assert wrong["found"] == 1
-    assert (wrong["findings"][0]["check"], wrong["findings"][0]["detail"]) == ("invoice_total", "total_amount_cents")
+    # The total is not that of its parts, and what is due by it not what the ledger says.
+    assert [finding["check"] for finding in wrong["findings"]] == ["invoice_total", "ledger"]
+    assert wrong["findings"][0]["detail"] == "total_amount_cents"
     assert "expected 1000, found 1001" in run("audit", "--db", file, code=1)
     assert "no organization nobody" in run("audit", "--organization", "nobody", "--db", file, code=1)

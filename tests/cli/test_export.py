@@ -15,6 +15,7 @@ from typing import Any
 import openpyxl
 import pyarrow.parquet
 import pytest
+from beancount import loader
 from click.testing import CliRunner
 from tests.examples import mostly_slow
 from tests.scenarios import plan_fields
@@ -24,7 +25,7 @@ from usagebill.cli import main
 from usagebill.clock import ManualClock
 
 HOSTILE = '=cmd|"x"!A1, "東京"\nnext'
-KINDS = ("invoices", "fees", "events", "payments", "credit_notes", "credits", "taxes", "usage")
+KINDS = ("invoices", "fees", "events", "payments", "credit_notes", "credits", "taxes", "ledger", "usage")
 
 
 def run(*arguments: str, code: int = 0) -> str:
@@ -340,3 +341,39 @@ def test_no_text_of_a_csv_file_is_a_formula(tmp_path: Path, name: str) -> None:
     assert raw["external_customer_id"] == name
     # Numbers are no texts.
     assert shown["total_amount_cents"] == raw["total_amount_cents"] == "100"
+
+
+def test_the_ledger_is_exported_by_the_day_of_posting_and_its_months_are_closed(file: str, tmp_path: Path) -> None:
+    def days(*bounds: str) -> list[str]:
+        rows = csv.DictReader(io.StringIO(run("ledger", "--db", file, "--output", "-", *bounds)))
+        found = list(rows)
+        assert sum(int(row["amount_cents"]) for row in found) == 0
+        return [row["posting_date"] for row in found]
+
+    everything = days()
+    assert everything == sorted(everything)
+    assert days("--from", "2024-02-01", "--to", "2024-03-01") == [day for day in everything if day[:7] == "2024-02"]
+    assert "2024-02-01" in everything
+    book = tmp_path / "books.beancount"
+    run("ledger", "--db", file, "--format", "beancount", "--output", str(book))
+    assert loader.load_file(str(book))[1] == []
+    assert os.stat(book).st_mode & 0o777 == 0o600
+    assert "is for the ledger" in run("fees", "--db", file, "--format", "beancount", code=2)
+    assert "is for --format beancount" in run("ledger", "--db", file, "--accounts", "x.toml", code=2)
+
+
+def test_books_are_closed_by_month(file: str, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(Path(file).read_bytes())
+
+    def books(*arguments: str, code: int = 0) -> str:
+        done = CliRunner().invoke(main, ["books", *arguments, "--db", str(copy)])
+        assert done.exit_code == code, done.output
+        return done.output.strip()
+
+    assert books("status") == "no month is closed"
+    assert "is not a month that is over" in books("close", "2024-13", code=2)
+    assert "is not a month that is over" in books("close", "9999-12", code=2)
+    assert books("close", "2024-01") == "closed until 2024-01-31"
+    assert books("close", "2024-01", "--json") == '{\n  "last_day": "2024-01-31"\n}'
+    assert books("status") == "closed until 2024-01-31"

@@ -33,6 +33,7 @@ OWNERS = {
     "features": "feature",
     "fees": "fee",
     "invoices": "invoice",
+    "ledger": "analytic",
     "organizations": "organization",
     "payment_receipts": "invoice",
     "payment_requests": "payment_request",

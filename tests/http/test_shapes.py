@@ -34,6 +34,7 @@ OWN = {
     ("POST", "/invoices/{invoice_id}/resend_email"),
     ("POST", "/credit_notes/{credit_note_id}/resend_email"),
     ("POST", "/payment_receipts/{payment_receipt_id}/download"),
+    ("GET", "/ledger"),
     ("POST", "/dunning_campaigns"),
     ("GET", "/dunning_campaigns"),
     ("GET", "/dunning_campaigns/{code}"),

@@ -508,6 +508,7 @@ ACTS: dict[str, Act] = {
     "invoices.download": each(lambda s, c: s.invoices.download(s.of(c, "spare").id)),
     "invoices.pdf": each(lambda s, c: s.invoices.pdf(s.of(c, "spare").id), "run"),
     "invoices.resend_email": each(lambda s, c: s.invoices.resend_email(s.of(c, "spare").id, **_MAIL)),
+    "ledger.close": lambda s: s.ledger.close(month="2023-01"),
     "lists.recount": lambda s: s.lists.recount(),
     "organizations.update": lambda s: s.organizations.update(timezone="Asia/Tokyo", net_payment_term=9),
     "payment_connections.create": lambda s: stripe(s),

@@ -85,6 +85,8 @@ def test_an_older_file_keeps_its_records_and_gets_this_versions_schema(older: Pa
     before = rows(older)
     SqliteStore(older).close()
     after = rows(older)
+    # The documents of each customer are posted to the ledger by a job.
+    after["jobs"] -= after["customers"]
     assert {table: after[table] for table in before} == before
     SqliteStore(tmp_path / "new.db").close()
     upgraded, new = columns(older), columns(tmp_path / "new.db")
@@ -105,6 +107,8 @@ def test_an_older_file_is_billed_on(older: Path) -> None:
     clock = ManualClock(NOW)
     with Billing(older, clock=clock, deliver=False) as billing:
         # Nothing that was billed is seen in another light.
+        assert billing.audit().findings == ()
+        billing.run_due()
         assert billing.audit().findings == ()
         assert billing.customers.get("acme").name == "Acme"
         sent = {event.transaction_id for event in billing.events.list(code="gb").items}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,7 +16,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from usagebill.billing import Billing
-from usagebill.cli.export_files import FORMATS, sink
+from usagebill.cli.beancount import account_names, beancount
+from usagebill.cli.export_files import FORMATS, Sink, sink
 from usagebill.cli.options import database, instant, opened, organization_option
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.export_rows import Row
@@ -36,7 +38,7 @@ _USAGE_COLUMNS: Mapping[str, type] = {
 
 @click.command()
 @click.argument("kind", type=click.Choice([*EXPORTS, "usage"]))
-@click.option("--format", "file_format", type=click.Choice(FORMATS), default="csv", show_default=True)
+@click.option("--format", "file_format", type=click.Choice([*FORMATS, "beancount"]), default="csv", show_default=True)
 @click.option(
     "--output", "-o", metavar="FILE", help="The file; - is standard output (CSV only).  [default: KIND.FORMAT]"
 )
@@ -49,6 +51,7 @@ _USAGE_COLUMNS: Mapping[str, type] = {
     show_default=True,
     help="fees: use the columns of the FinOps specification FOCUS 1.2.",
 )
+@click.option("--accounts", metavar="FILE", help="beancount: a TOML file with names of accounts by kind.")
 @click.option("--raw", is_flag=True, help="CSV: texts exactly as they are, even if spreadsheets compute them.")
 @organization_option
 @database()
@@ -59,18 +62,24 @@ def export(
     start: str | None,
     end: str | None,
     columns: str,
+    accounts: str | None,
     raw: bool,
     organization: str | None,
     path: str,
 ) -> None:
     """Write KIND as a table: a row for each invoice, fee, event, payment, credit note, tax, credit, refund, requested
-    invoice, wallet, or day of usage.
+    invoice, wallet, debt, movement of the ledger, or day of usage.
 
     Rows are read from one snapshot and written one by one, so a table may be larger than memory. A file appears under
     its name once it is complete. Changes nothing; a copy of the database works too.
     """
     if columns == "focus" and kind != "fees":
         raise click.UsageError("--columns focus is for fees")
+    if file_format == "beancount" and kind != "ledger":
+        raise click.UsageError("--format beancount is for the ledger")
+    if accounts is not None and file_format != "beancount":
+        raise click.UsageError("--accounts is for --format beancount")
+    names = account_names(accounts)
     target = output or f"{kind}.{file_format}"
     if target == "-" and file_format != "csv":
         raise click.UsageError("only CSV goes to standard output")
@@ -78,8 +87,13 @@ def export(
     with opened(path, organization, read_only=True) as billing:
         table = _usage(billing, first, last) if kind == "usage" else FOCUS if columns == "focus" else EXPORTS[kind]
         part = target if target == "-" else f"{target}.part"
+        opening = (
+            beancount(part, list(table.columns), names)
+            if file_format == "beancount"
+            else sink(part, file_format, table.columns, raw=raw)
+        )
         try:
-            written = billing.reading(lambda reader: _write(reader, table, part, file_format, kind, first, last, raw))
+            written = billing.reading(lambda reader: _write(reader, table, opening, kind, first, last))
         except BaseException:
             if part != "-":
                 Path(part).unlink(missing_ok=True)
@@ -92,12 +106,10 @@ def export(
 def _write(
     reader: Reader,
     table: Export,
-    path: str,
-    file_format: str,
+    opening: AbstractContextManager[Sink],
     kind: str,
     start: datetime | None,
     end: datetime | None,
-    raw: bool,
 ) -> int:
     """Write all rows; returns their number."""
     rows = 0
@@ -111,7 +123,7 @@ def _write(
             console=Console(stderr=True),
             disable=not is_shown,
         ) as progress,
-        sink(path, file_format, table.columns, raw=raw) as file,
+        opening as file,
     ):
         task = progress.add_task(kind, total=table.count(reader, start, end) if is_shown else None)
         for row in table.rows(reader, start, end):

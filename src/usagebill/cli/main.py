@@ -9,6 +9,7 @@ import click
 
 from usagebill import __version__
 from usagebill.cli.audit import audit
+from usagebill.cli.books import books
 from usagebill.cli.clock import clock
 from usagebill.cli.compare import compare
 from usagebill.cli.demo import demo
@@ -71,6 +72,7 @@ for command in (
     audit,
     report,
     export,
+    books,
     migrate,
     row_security,
     keys,

@@ -61,6 +61,7 @@ CHECKS = (
     "payment_request",
     "payment",
     "refund",
+    "ledger",
 )
 _HUNDRED = Decimal(100)
 _DECIMALS = 15

@@ -15,6 +15,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.events import Event, property_text
 from usagebill.core.fees import AppliedTax, Fee, FeeType, TaxKey
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.ledger import Movement
 from usagebill.core.numbers import ZERO, add, round_cents
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
 from usagebill.core.payments import Payment, RefundAttempt
@@ -206,11 +207,12 @@ PAYMENT_COLUMNS: Mapping[str, type] = {
     "amount": Decimal,
     "created_at": datetime,
     **PARTY_COLUMNS,
+    "received_on": date,
 }
 
 
-def payment_row(payment: Payment, invoice: Invoice | None, parties: Parties) -> Row:
-    """A payment, and its invoice if it pays one."""
+def payment_row(payment: Payment, invoice: Invoice | None, parties: Parties, received_on: date | None) -> Row:
+    """A payment, and its invoice if it pays one. `received_on` is the day on which its money was received."""
     return {
         **_party_values(parties),
         "id": payment.id,
@@ -226,6 +228,7 @@ def payment_row(payment: Payment, invoice: Invoice | None, parties: Parties) -> 
         "amount_cents": payment.amount_cents,
         "amount": major_from_cents(payment.amount_cents, payment.amount_currency),
         "created_at": payment.created_at,
+        "received_on": received_on,
     }
 
 
@@ -525,6 +528,74 @@ def wallet_row(wallet: Wallet, purchased_cents: int, external_customer_id: str |
         "expiration_at": wallet.expiration_at,
         "terminated_at": wallet.terminated_at,
         "created_at": wallet.created_at,
+    }
+
+
+# The ledger
+
+LEDGER_COLUMNS: Mapping[str, type] = {
+    **dict.fromkeys(("posting_date", "document_date"), date),
+    **dict.fromkeys(("document_type", "number", "external_customer_id", "billing_entity", "account", "tax_code"), str),
+    "tax_rate": Decimal,
+    **dict.fromkeys(("country", "provider", "currency"), str),
+    "amount_cents": int,
+    "amount": Decimal,
+    **dict.fromkeys(("invoice_number", "document_id", "group_id", "id"), str),
+    "created_at": datetime,
+}
+
+
+def ledger_row(movement: Movement, parties: Parties, invoice: Invoice | None) -> Row:
+    """A movement: a debit is positive, a credit negative. Those of a `group_id` sum to zero."""
+    return {
+        "posting_date": movement.posting_date,
+        "document_date": movement.document_date,
+        "document_type": movement.document_type,
+        "number": movement.number,
+        "external_customer_id": parties.external_customer_id,
+        "billing_entity": parties.billing_entity,
+        "account": movement.account,
+        "tax_code": movement.tax_code,
+        "tax_rate": movement.tax_rate,
+        "country": movement.country,
+        "provider": movement.provider,
+        "currency": movement.currency,
+        "amount_cents": movement.amount_cents,
+        "amount": major_from_cents(movement.amount_cents, movement.currency),
+        "invoice_number": None if invoice is None else invoice.number,
+        "document_id": movement.document_id,
+        "group_id": movement.group_id,
+        "id": movement.id,
+        "created_at": movement.created_at,
+    }
+
+
+RECEIVABLE_COLUMNS: Mapping[str, type] = {
+    **dict.fromkeys(("invoice_number", "invoice_type", "external_customer_id"), str),
+    **dict.fromkeys(("issuing_date", "payment_due_date"), date),
+    "days_overdue": int,
+    "currency": str,
+    "amount_cents": int,
+    "amount": Decimal,
+    **PARTY_COLUMNS,
+    "self_billed": str,
+}
+
+
+def receivable_row(invoice: Invoice, parties: Parties, cents: int, day: date) -> Row:
+    """What was due on an invoice at the end of a day; below zero if too much was paid, or for a purchase."""
+    late = (day - invoice.payment_due_date).days
+    return {
+        **_party_values(parties),
+        "invoice_number": invoice.number,
+        "invoice_type": invoice.invoice_type,
+        "issuing_date": invoice.issuing_date,
+        "payment_due_date": invoice.payment_due_date,
+        "days_overdue": max(0, late) if cents > 0 else 0,
+        "currency": invoice.currency,
+        "amount_cents": cents,
+        "amount": major_from_cents(cents, invoice.currency),
+        "self_billed": _yes_or_no(invoice.self_billed),
     }
 
 

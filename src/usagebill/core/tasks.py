@@ -192,6 +192,13 @@ class EndCustomer(_CustomerTask):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PostPast(_CustomerTask):
+    """The documents of a customer are older than the ledger, and are to be posted."""
+
+    kind = "post_past"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RescheduleCustomer(_CustomerTask):
     """The time zone of a customer has changed."""
 

@@ -38,13 +38,16 @@ from usagebill.core.invoices.life_cycle import (
 )
 from usagebill.core.invoices.numbering import customer_series, entity_series
 from usagebill.core.invoices.records import BillingPeriod, Credit, CreditType, Invoice
+from usagebill.core.ledger import Movement
+from usagebill.core.ledger_audit import Books, audited_ledger
 from usagebill.core.life_audit import audited_wait, fee_until, last_run, life_of, open_period
 from usagebill.core.number_audit import audited_last_number, audited_number
+from usagebill.core.payments import Payment, RefundAttempt
 from usagebill.core.periods import Cycle, is_empty, max_zone_shift
 from usagebill.core.progressive_audit import InvoiceOfPeriod, ProgressivePeriod, audited_progressive
 from usagebill.core.recounts import Left
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
-from usagebill.core.tasks import BillCustomer
+from usagebill.core.tasks import BillCustomer, PostPast
 from usagebill.core.void_audit import audited_void
 from usagebill.core.wallet_audit import WalletLedger, audited_prepaid, audited_strays, audited_wallet
 from usagebill.core.wallet_transactions import TransactionType, WalletConsumption, WalletTransaction
@@ -192,6 +195,8 @@ def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
         notes.add(_audited_void(reader, invoice, uses))
     _audit_wallets(reader, customer, notes)
     notes.add(audited_payments(reader, customer))
+    if reader.tx.jobs.get(PostPast(customer_id=customer.id).key) is None:
+        notes.add(audited_ledger(_books(reader, customer)))
     for subscription in reader.tx.each(Subscription, eq("customer_id", customer.id), order=[asc("id")]):
         notes.subscriptions += 1
         notes.add(_audited_subscription(reader, subscription))
@@ -199,6 +204,20 @@ def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
             notes.add(lost_events(reader, subscription))
     if notes.recounts is not None:
         notes.add(recounted_without_invoice(reader, customer.id, notes.recounts))
+
+
+def _books(reader: Reader, customer: Customer) -> Books:
+    of_customer = eq("customer_id", customer.id)
+    return Books(
+        customer_id=customer.id,
+        external_customer_id=customer.external_id,
+        movements=reader.tx.find(Movement, of_customer),
+        invoices=reader.tx.find(Invoice, of_customer),
+        notes=reader.tx.find(CreditNote, of_customer),
+        payments=reader.tx.find(Payment, of_customer),
+        refunds=reader.tx.find(RefundAttempt, of_customer),
+        wallets=reader.tx.find(Wallet, of_customer),
+    )
 
 
 def _audited_invoice(

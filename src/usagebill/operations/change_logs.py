@@ -1,4 +1,4 @@
-"""Change logs, written at the end of each unit of work, in its transaction."""
+"""The ledger and the change logs, written at the end of each unit of work, in its transaction."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from usagebill.core.activity_logs import Change
-from usagebill.operations import activity_logs, security_logs
+from usagebill.operations import activity_logs, ledger, security_logs
 from usagebill.work import Work
 
 
 def log_changes(work: Work, changes: Sequence[Change], written_at: datetime) -> None:
-    """Log the changes of a unit of work, each in its log."""
+    """Post the changes of a unit of work to the ledger, and log them, each in its log."""
+    ledger.post(work, changes)
     if work.settings.activity_log_days != 0:
         activity_logs.record(work, changes, written_at)
     if work.settings.security_log_days != 0:

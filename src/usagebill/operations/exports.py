@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import groupby
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -22,8 +23,10 @@ from usagebill.core.export_rows import (
     FEE_COLUMNS,
     FOCUS_COLUMNS,
     INVOICE_COLUMNS,
+    LEDGER_COLUMNS,
     NOTE_COLUMNS,
     PAYMENT_COLUMNS,
+    RECEIVABLE_COLUMNS,
     REFUND_COLUMNS,
     REQUESTED_COLUMNS,
     TAX_COLUMNS,
@@ -37,9 +40,11 @@ from usagebill.core.export_rows import (
     fee_row,
     focus_rows,
     invoice_row,
+    ledger_row,
     note_row,
     parties_of,
     payment_row,
+    receivable_row,
     refund_row,
     requested_row,
     tax_rows,
@@ -49,6 +54,7 @@ from usagebill.core.export_rows import (
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import ISSUED, VISIBLE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.ledger import Account, Movement
 from usagebill.core.numbers import divide, multiply
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
 from usagebill.core.payments import Payment, RefundAttempt
@@ -58,13 +64,13 @@ from usagebill.core.wallet_transactions import TransactionKind, WalletTransactio
 from usagebill.core.wallets import Wallet
 from usagebill.operations.issuers import issuer
 from usagebill.queries.customers import find_customer
-from usagebill.storage.conditions import Condition, asc, at_least, eq, less, related, within
+from usagebill.storage.conditions import Condition, asc, at_least, eq, less, present, related, within
 from usagebill.views.customers import customer_summary
 from usagebill.work import Reader
 
 Bound: TypeAlias = datetime | None
 
-_TWO_DAYS = timedelta(days=2)
+_DAY, _TWO_DAYS = timedelta(days=1), timedelta(days=2)
 _EARLIEST, _LATEST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 
 
@@ -152,7 +158,9 @@ def _fee_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
 def _payment_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
     for payment in reader.tx.each(Payment, *_made(start, end), order=[asc("created_at")]):
         invoice = _invoice(reader, payment.invoice_id)
-        yield payment_row(payment, invoice, _parties_of_invoice(reader, invoice, payment.customer_id))
+        received = reader.tx.first(Movement, eq("document_id", payment.id), order=[asc("id")])
+        received_on = None if received is None else received.document_date
+        yield payment_row(payment, invoice, _parties_of_invoice(reader, invoice, payment.customer_id), received_on)
 
 
 def _final_notes(start: Bound, end: Bound) -> list[Condition]:
@@ -266,6 +274,35 @@ def _wallet_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
         yield wallet_row(wallet, cents, _external_id(reader, wallet.customer_id))
 
 
+def _posted_on(start: Bound, end: Bound) -> list[Condition]:
+    bounds = [] if start is None else [at_least("posting_date", start.date())]
+    return bounds if end is None else [*bounds, less("posting_date", end.date())]
+
+
+def _ledger_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
+    in_groups = [asc("posting_date"), asc("group_id")]
+    for movement in reader.tx.each(Movement, *_posted_on(start, end), order=in_groups):
+        parties = Parties(
+            billing_entity=_entity(reader, movement.billing_entity_id, None).code,
+            external_customer_id=_external_id(reader, movement.customer_id),
+        )
+        yield ledger_row(movement, parties, _invoice(reader, movement.invoice_id))
+
+
+def _debts(start: Bound, end: Bound) -> list[Condition]:
+    return [within("account", (Account.RECEIVABLE, Account.PAYABLE)), *_posted_on(None, end)]
+
+
+def _receivable_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
+    day = (end.date() if end is not None else reader.now.date() + _DAY) - _DAY
+    of_invoices = reader.tx.each(Movement, *_debts(start, end), present("invoice_id"), order=[asc("invoice_id")])
+    for invoice_id, movements in groupby(of_invoices, key=lambda movement: movement.invoice_id):
+        cents = sum(movement.amount_cents for movement in movements)
+        invoice = _invoice(reader, invoice_id)
+        if cents and invoice is not None:
+            yield receivable_row(invoice, _parties(reader, invoice), cents, day)
+
+
 def _event_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
     yield from map(event_row, reader.tx.events.received(start or _EARLIEST, end or _LATEST))
 
@@ -343,6 +380,17 @@ EXPORTS: Mapping[str, Export] = {
         columns=WALLET_COLUMNS,
         count=lambda reader, start, end: reader.tx.count(Wallet, *_made(start, end)),
         rows=_wallet_rows,
+    ),
+    "receivables": Export(
+        columns=RECEIVABLE_COLUMNS,
+        # Of movements; an invoice has several.
+        count=lambda reader, start, end: reader.tx.count(Movement, *_debts(start, end)),
+        rows=_receivable_rows,
+    ),
+    "ledger": Export(
+        columns=LEDGER_COLUMNS,
+        count=lambda reader, start, end: reader.tx.count(Movement, *_posted_on(start, end)),
+        rows=_ledger_rows,
     ),
 }
 # Fees with the columns of the FinOps Open Cost and Usage Specification 1.2.

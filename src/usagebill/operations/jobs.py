@@ -31,6 +31,7 @@ from usagebill.core.tasks import (
     LeavePlan,
     MarkOverdue,
     PlanAmountChanged,
+    PostPast,
     ProcessEvents,
     RefreshInvoice,
     RefreshWallets,
@@ -45,7 +46,16 @@ from usagebill.core.tasks import (
     TopUpWallet,
     UpgradeNow,
 )
-from usagebill.operations import coupons, events, log_cleaning, ongoing_balances, progressive_billing, vat, webhooks
+from usagebill.operations import (
+    coupons,
+    events,
+    ledger,
+    log_cleaning,
+    ongoing_balances,
+    progressive_billing,
+    vat,
+    webhooks,
+)
 from usagebill.operations.alerts.checks import check as check_alerts
 from usagebill.operations.billing_run import bill_customer
 from usagebill.operations.dunning_run import chase, review_dunning
@@ -122,6 +132,7 @@ HANDLERS: dict[str, Handler[Any]] = dict(
         _handled(CleanLogs, log_cleaning.clean),
         _handled(CleanWebhookMessages, webhooks.clean),
         _handled(EndCustomer, offboarding.end_customer),
+        _handled(PostPast, ledger.post_past),
         _handled(RescheduleCustomer, time_zones.reschedule),
         _handled(RescheduleEntity, time_zones.reschedule_entity),
         _handled(CheckReceivedEvents, events.check_received),

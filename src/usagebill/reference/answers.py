@@ -17,6 +17,7 @@ from usagebill.core.customers import INTEGRATION_CATEGORIES, IntegrationCategory
 from usagebill.core.fees import FeeType
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import CreditType
+from usagebill.core.ledger import Account, DocumentType
 from usagebill.core.payment_providers import KINDS as PAYMENT_KINDS
 from usagebill.core.payments import NoticeStatus
 from usagebill.core.provider_requests import PayableType
@@ -546,6 +547,23 @@ SHOWN: Mapping[str, Field | str] = {
     "response": Field("The receiver's response; null if there was none."),
     "last_retried_at": Field("When it was last resent; else null."),
     "resent_count": Field("The number of messages that are resent."),
+    "group_id": Field("The movements of a group were posted at once and sum to zero."),
+    "posting_date": Field(
+        "The day on which it counts: that of the document, or the first open day if that was closed."
+    ),
+    "document_date": Field("The document's own date, or the day on which it changed."),
+    "document_id": Field("The document, by id."),
+    "document_number": Field("The document's number, a payment's reference, or a wallet's code."),
+    "account": Field("The kind of account.", values=tuple(Account)),
+    "tax_country": Field("The customer's country; null for other accounts than taxes.", example="DE"),
+    "Movement.svc_invoice_id": Field("The invoice that a debt is for, by id; else null."),
+    "Movement.tax_code": Field("The code of the tax; null for other accounts."),
+    "Movement.tax_rate": Field("The rate of the tax in percent; null for other accounts."),
+    "Movement.document_type": Field("The kind of document.", values=tuple(DocumentType)),
+    "Movement.amount_cents": Field("A debit if positive, a credit if negative.", unit="cents"),
+    "Movement.payment_provider_code": Field("Of cash: the connection that moved it, or `manual`; else null."),
+    "ClosedMonth.month": Field("The last month that is closed.", example="2024-03"),
+    "last_day": Field("The last day that is closed.", example="2024-03-31"),
     "activity_id": Field("The id of the entry."),
     "log_id": Field("The id of the entry."),
     "activity_type": Field("The changes.", example="customer.created"),

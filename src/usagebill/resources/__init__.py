@@ -28,6 +28,7 @@ from usagebill.resources.entitlements import Entitlements, Features
 from usagebill.resources.invoicing import CreditNotes, Fees, Invoices
 from usagebill.resources.jobs import Jobs
 from usagebill.resources.keys import ApiKeys, Users
+from usagebill.resources.ledger import Ledger
 from usagebill.resources.lists import Lists
 from usagebill.resources.logs import ActivityLogs, ApiLogs, SecurityLogs
 from usagebill.resources.payments import DunningCampaigns, PaymentMethods, PaymentReceipts, PaymentRequests, Payments
@@ -59,6 +60,7 @@ class Resources:
     invoice_custom_sections: InvoiceCustomSections
     invoices: Invoices
     jobs: Jobs
+    ledger: Ledger
     lists: Lists
     organizations: Organizations
     payment_connections: PaymentConnections

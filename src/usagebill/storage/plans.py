@@ -18,7 +18,7 @@ from usagebill.core.jobs import Job
 from usagebill.storage.conditions import AllOf, AnyOf, Compare, Condition, Has, Negate, Null, Order, Related, Within
 from usagebill.storage.ports import NOT_ENCODED, Encoded, Snapshot, Transaction
 from usagebill.storage.rehearsal import RehearsalEnds
-from usagebill.storage.tables import LOGGED
+from usagebill.storage.tables import TOLD
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -246,7 +246,7 @@ class Planning:
                 raise RehearsalEnds
             self._records[kind, id] = record
             self._kinds.add(kind)
-            if kind in LOGGED:
+            if kind in TOLD:
                 self._changes[kind, id] = (None, record)
 
     def replace(self, record: object, *, former: object | None = None) -> None:
@@ -260,7 +260,7 @@ class Planning:
             self._replaced[key] = old
         self._records[key] = record
         self._kinds.add(key[0])
-        if key[0] in LOGGED:
+        if key[0] in TOLD:
             first = self._changes[key][0] if key in self._changes else old
             self._changes[key] = (first, record)
 

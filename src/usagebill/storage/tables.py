@@ -31,6 +31,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.core.invoices.life_cycle import VISIBLE
 from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.ledger import ClosedMonth, Movement
 from usagebill.core.organizations import Organization
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_receipts import PaymentReceipt
@@ -353,6 +354,19 @@ TABLES: tuple[Table, ...] = (
         references={"customer_id": Customer, "billing_entity_id": BillingEntity},
         listing=Listing(facets=("payment_status", "currency", "billing_entity_id")),
     ),
+    Table(
+        kind=Movement,
+        name="ledger",
+        indexes=(("document_id",), ("customer_id", "posting_date")),
+        references={"customer_id": Customer, "billing_entity_id": BillingEntity},
+        listing=Listing(
+            order=(asc("posting_date"),),
+            facets=("account", "document_type", "currency", "billing_entity_id"),
+            ranges=("posting_date",),
+            keys=("customer_id",),
+        ),
+    ),
+    Table(kind=ClosedMonth, name="closed_months", always_unique=(("last_day",),)),
     Table(kind=DunningCampaign, name="dunning_campaigns", unique=(("code",),), listing=_PLAIN),
     Table(
         kind=DunningProgress,
@@ -555,6 +569,22 @@ LOGGED: frozenset[type] = frozenset(
         WebhookEndpoint,
     }
 )
+
+# Writes to these are posted to the ledger (`operations.ledger`).
+POSTED: frozenset[type] = frozenset(
+    {
+        CreditNote,
+        Invoice,
+        Payment,
+        RefundAttempt,
+        RequestedInvoice,
+        Wallet,
+        WalletConsumption,
+        WalletTransaction,
+    }
+)
+# Writes to these are told at the end of each unit of work (`Transaction.take_changes`).
+TOLD = LOGGED | POSTED
 
 _BY_KIND = {table.kind: table for table in TABLES}
 

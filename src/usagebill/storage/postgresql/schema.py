@@ -26,13 +26,14 @@ from usagebill.storage.postgresql.listed import (
 from usagebill.storage.postgresql.locks import lock_key
 from usagebill.storage.postgresql.rows import folded, folded_name, rows_of
 from usagebill.storage.record_sql import can_be_deleted, is_nullable, quoted
+from usagebill.storage.sqlite.past_postings import post_past
 from usagebill.storage.sqlite.row_steps import ROW_STEPS
 from usagebill.storage.sqlite.schema import VERSION as RECORDS, ForeignFile, NewerFile, OlderFile, default_of
 from usagebill.storage.tables import TABLES, Table, table_of
 
 VERSION = 13
 # Version of the records -> the migration of rows for older databases, once their tables have all columns.
-STEPS: dict[int, Callable[[Connection], None]] = {**ROW_STEPS}
+STEPS: dict[int, Callable[[Connection], None]] = {**ROW_STEPS, 60: post_past}
 
 FIXED = f"""
 CREATE TABLE IF NOT EXISTS usagebill_schema (version integer NOT NULL, records integer NOT NULL);

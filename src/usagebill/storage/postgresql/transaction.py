@@ -36,7 +36,7 @@ from usagebill.storage.postgresql.unique_rules import broken_rule
 from usagebill.storage.record_sql import bounded, group_sql, kinds_among, quoted
 from usagebill.storage.sql.lists import Lists
 from usagebill.storage.sums import GroupKey, Sums
-from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
+from usagebill.storage.tables import TABLES, TOLD, Table, table_of
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -450,7 +450,7 @@ class PostgresTransaction:
             self._known[kind, record.id] = record  # type: ignore[attr-defined]
             if table.entitles:
                 self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
-            if kind in LOGGED:
+            if kind in TOLD:
                 self._changed(kind, record.id, None, record)  # type: ignore[attr-defined]
 
     def replace(self, record: object, *, former: object | None = None) -> None:
@@ -475,7 +475,7 @@ class PostgresTransaction:
             if not set(table.entitles).isdisjoint(names):
                 self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
         self._known[kind, id] = record
-        if kind in LOGGED:
+        if kind in TOLD:
             self._changed(kind, id, old, record)
 
     def _changed(self, kind: type, id: str, old: object, new: object) -> None:
@@ -517,7 +517,7 @@ class PostgresTransaction:
             gone = self._connection.execute(
                 f"DELETE FROM {quoted(table.name)} WHERE id = ? AND organization_id = ?", (id, owner)
             ).rowcount
-            if gone and kind in LOGGED:
+            if gone and kind in TOLD:
                 self._changed(kind, id, record, None)
             if table.entitles:
                 self._memory.entitling.add(owner)

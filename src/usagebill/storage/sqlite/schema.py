@@ -31,13 +31,14 @@ from usagebill.storage.sqlite.listed import (
     index_definitions,
     value_definitions,
 )
+from usagebill.storage.sqlite.past_postings import post_past
 from usagebill.storage.sqlite.row_steps import ROW_STEPS
 from usagebill.storage.sqlite.rows import codec_of
 from usagebill.storage.tables import TABLES, Table, table_of
 
 _log = Log("usagebill.storage")
 
-VERSION = 59
+VERSION = 60
 # Since this version lists are read from other tables.
 _LISTS_REMADE = 56
 # The tables beside a table of records from which lists of earlier versions were read; documents have triggers on the
@@ -168,6 +169,7 @@ STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     14: _payments_of_anything,
     28: _refunds_without_note,
     32: _mark_uncounted,
+    60: post_past,
 }
 
 

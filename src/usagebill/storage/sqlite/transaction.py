@@ -40,7 +40,7 @@ from usagebill.storage.sqlite.queries import order_sql, where_sql
 from usagebill.storage.sqlite.rows import codec_of, sql_value, whole_number
 from usagebill.storage.sqlite.undoing import TransactionLost
 from usagebill.storage.sums import GroupKey, Sums
-from usagebill.storage.tables import LOGGED, TABLES, Table, table_of
+from usagebill.storage.tables import TABLES, TOLD, Table, table_of
 
 R = TypeVar("R")
 V = TypeVar("V")
@@ -441,7 +441,7 @@ class SqliteTransaction:
             self._known[kind, record.id] = record
             if table.entitles:
                 memory.entitling.add(record.organization_id)
-            if kind in LOGGED:
+            if kind in TOLD:
                 self._changed(kind, record.id, None, record)
 
     def replace(self, record: object, *, former: object | None = None) -> None:
@@ -467,7 +467,7 @@ class SqliteTransaction:
             if not set(table.entitles).isdisjoint(names):
                 self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
         self._known[type(record), id] = record
-        if type(record) in LOGGED:
+        if type(record) in TOLD:
             self._changed(type(record), id, old, record)
 
     def _changed(self, kind: type, id: str, old: object, new: object) -> None:
@@ -495,7 +495,7 @@ class SqliteTransaction:
                 f"SELECT 1 FROM {quoted(table_of(type(record)).name)} WHERE id = ? AND organization_id = ?", (id, owner)
             ).fetchone():
                 self._list_writes.goes(type(record), id)
-                if type(record) in LOGGED:
+                if type(record) in TOLD:
                     self._changed(type(record), id, record, None)
             delete = f"DELETE FROM {quoted(table.name)} WHERE id = ? AND organization_id = ?"
             self._execute(self._connection.execute, delete, (id, owner))

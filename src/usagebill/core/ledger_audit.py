@@ -1,0 +1,118 @@
+"""The audit of the ledger: every group of movements sums to zero, and the balances are what the documents say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from usagebill.core.audit import Finding
+from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
+from usagebill.core.invoices.life_cycle import InvoiceStatus
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.ledger import Account, Movement
+from usagebill.core.payments import Payment, RefundAttempt
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
+from usagebill.core.wallets import Wallet, WalletStatus
+
+_PREPAID = (Account.PREPAID_PURCHASED, Account.PREPAID_GRANTED)
+_DEBTS = (Account.RECEIVABLE, Account.PAYABLE)
+_TAXES = (Account.TAX, Account.INPUT_TAX, Account.ROUNDING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Books:
+    """A customer's movements, and the documents that they come from."""
+
+    customer_id: str
+    external_customer_id: str
+    movements: Sequence[Movement]
+    invoices: Sequence[Invoice]
+    notes: Sequence[CreditNote]
+    payments: Sequence[Payment]
+    refunds: Sequence[RefundAttempt]
+    wallets: Sequence[Wallet]
+
+
+def audited_ledger(books: Books) -> Iterator[Finding]:
+    """The findings about a customer's movements, each balance computed from the documents' own totals."""
+    subject = f"ledger of customer {books.external_customer_id}"
+
+    def differs(detail: str, expected: int, found: int, id: str = books.customer_id) -> Iterator[Finding]:
+        if expected != found:
+            yield Finding(
+                check="ledger",
+                subject=subject,
+                subject_id=id,
+                detail=detail,
+                expected=str(expected),
+                found=str(found),
+            )
+
+    groups: Counter[str] = Counter()
+    debts: Counter[str] = Counter()
+    balances: Counter[tuple[str, str]] = Counter()
+    for movement in books.movements:
+        groups[movement.group_id] += movement.amount_cents
+        balances[_title(movement), movement.currency] += movement.amount_cents
+        if movement.account in _DEBTS and movement.invoice_id is not None:
+            debts[movement.invoice_id] += movement.amount_cents
+    for group_id, cents in groups.items():
+        yield from differs("debits less credits of a group", 0, cents, group_id)
+    for invoice in books.invoices:
+        if invoice.status == InvoiceStatus.FINALIZED:
+            due = -invoice.due_cents if invoice.self_billed else invoice.due_cents
+            yield from differs(f"due on invoice {invoice.number}", due, debts[invoice.id], invoice.id)
+    expected = _balances(books)
+    for title, currency in sorted(expected.keys() | balances.keys()):
+        if title in _CHECKED:
+            yield from differs(f"{title} in {currency}", expected[title, currency], balances[title, currency])
+
+
+_CREDIT, _WALLETS, _TAX, _CASH = "balances of credit notes", "balances of wallets", "taxes", "cash"
+_CHECKED = (_CREDIT, _WALLETS, _TAX, _CASH)
+_TITLES: Mapping[Account, str] = {
+    Account.CUSTOMER_CREDIT: _CREDIT,
+    Account.CASH: _CASH,
+    **dict.fromkeys(_PREPAID, _WALLETS),
+    **dict.fromkeys(_TAXES, _TAX),
+}
+
+
+def _title(movement: Movement) -> str:
+    return _TITLES.get(movement.account, movement.account.value)
+
+
+def _balances(books: Books) -> Counter[tuple[str, str]]:
+    """The balances of the accounts that are checked, by their titles and currency."""
+    balances: Counter[tuple[str, str]] = Counter()
+    invoices = {invoice.id: invoice for invoice in books.invoices}
+    for invoice in books.invoices:
+        if invoice.status == InvoiceStatus.FINALIZED:
+            balances[_TAX, invoice.currency] -= _signed(invoice, invoice.taxes_amount_cents)
+    for note in books.notes:
+        credited = invoices.get(note.invoice_id)
+        if note.status == CreditNoteStatus.FINALIZED:
+            balances[_CREDIT, note.currency] -= _signed(credited, note.balance_amount_cents)
+            if credited is not None and credited.status == InvoiceStatus.FINALIZED:
+                balances[_TAX, note.currency] += _signed(credited, note.taxes_amount_cents)
+            if note.refund_status == PaymentStatus.SUCCEEDED:
+                balances[_CASH, note.currency] -= _signed(credited, note.refund_amount_cents)
+    for payment in books.payments:
+        if payment.payment_status == ChargeStatus.SUCCEEDED:
+            paid = invoices.get(payment.invoice_id or "")
+            balances[_CASH, payment.amount_currency] += _signed(paid, payment.amount_cents)
+    for refund in books.refunds:
+        if refund.credit_note_id is None and refund.refund_status == PaymentStatus.SUCCEEDED:
+            balances[_CASH, refund.currency] -= _signed(invoices.get(refund.invoice_id), refund.amount_cents)
+    for movement in books.movements:
+        if movement.account == Account.LOST_DISPUTES:
+            balances[_CASH, movement.currency] -= movement.amount_cents
+    for wallet in books.wallets:
+        if wallet.status == WalletStatus.ACTIVE:
+            balances[_WALLETS, wallet.currency] -= wallet.balance_cents
+    return balances
+
+
+def _signed(invoice: Invoice | None, cents: int) -> int:
+    return -cents if invoice is not None and invoice.self_billed else cents
