@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from tests.payment_provider import UnsteadyProvider, connect
 from tests.scenarios import Scenario
 
 from usagebill.core.customers import Customer
@@ -184,3 +185,23 @@ def test_an_error_is_found(box: Scenario, plant: Plant, check: str) -> None:
     with pytest.raises(Undone):
         box.billing.writing(look)
     assert check in checks
+
+
+def test_two_requests_over_one_invoice_of_which_one_was_paid_are_no_finding() -> None:
+    provider = UnsteadyProvider(script=["away"])
+    with Scenario(now="2024-03-01T00:00:00Z", payment_providers=provider) as box:
+        connect(box)
+        box.add_on("setup", 10_000)
+        fees = [{"add_on_code": "setup"}]
+        body = {"external_customer_id": "acme", "fees": fees, "skip_psp": True}
+        made = box.post("/invoices", invoice=body)["invoice"]
+        box.travel_to("2024-03-03T00:00:00Z")
+        ask = {"external_customer_id": "acme", "svc_invoice_ids": [made["svc_id"]]}
+        for _ in range(2):
+            box.post("/payment_requests", payment_request=ask)
+        provider.script = ["succeeded"]
+        box.travel_to("2024-03-05T00:00:00Z")
+        requests = box.get("/payment_requests")["payment_requests"]
+        assert [request["payment_status"] for request in requests] == ["succeeded", "succeeded"]
+        assert [payment["amount_cents"] for payment in box.get("/payments")["payments"]] == [10_000]
+        assert box.billing.audit().findings == ()

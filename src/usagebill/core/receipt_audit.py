@@ -9,7 +9,7 @@ from usagebill.core.audit import Finding, Numbered, audited_numbers
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_receipts import PaymentReceipt, is_receipted, receipt_number
-from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
+from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice, dues
 from usagebill.core.payments import GIVEN_BACK, Payment
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
@@ -90,5 +90,6 @@ def audited_request(
     if paid_for_good >= requested_cents > 0 and request.payment_status != PaymentStatus.SUCCEEDED:
         status = request.payment_status
         yield _finding("payment_request", subject, request.id, "payment_status", PaymentStatus.SUCCEEDED, status)
-    if request.payment_status == PaymentStatus.SUCCEEDED and not paid and requested_cents > 0:
+    # What another request, or another payment, has paid is not to be paid for this one.
+    if request.payment_status == PaymentStatus.SUCCEEDED and not paid and any(dues(invoices)):
         yield _finding("payment_request", subject, request.id, "payments", "one that succeeded", "none")
