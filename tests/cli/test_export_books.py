@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.cli.test_export import exported
 from tests.scenarios import plan_fields
 
 from usagebill import Billing
+from usagebill.cli import main
 from usagebill.clock import ManualClock
 
 MARCH, APRIL, MAY = date(2026, 3, 1), date(2026, 4, 1), date(2026, 5, 1)
@@ -173,3 +175,55 @@ def test_what_a_payment_request_paid_of_each_invoice(books: Books) -> None:
         zip(numbers, (1200, 500), strict=True)
     )
     assert {(row["paid_amount_cents"], row["payment_status"]) for row in rows} == {(0, "pending")}
+
+
+def test_what_was_due_at_the_end_of_any_day(books: Books) -> None:
+    first, second = books.sell("koch", "a"), books.sell("koch", "b")
+
+    def pay(invoice: Any, cents: int, day: str) -> None:
+        books.billing.payments.create(invoice_id=invoice.id, amount_cents=cents, reference="bank", paid_at=day)
+
+    def due(until: str) -> dict[str, tuple[int, int]]:
+        rows = books.table("receivables", "--to", until)
+        return {row["invoice_number"]: (row["amount_cents"], row["days_overdue"]) for row in rows}
+
+    books.clock.set(at("2026-04-20"))
+    pay(first, 700, "2026-04-02")
+    pay(second, 500, "2026-03-30")
+    assert due("2026-03-10") == {}
+    assert due("2026-03-11") == {first.number: (1200, 0), second.number: (500, 0)}
+    # `--to` is exclusive: the end of March.
+    assert due("2026-04-01") == {first.number: (1200, 21)}
+    assert due("2026-04-21") == {first.number: (500, 41)}
+    assert {row["received_on"] for row in books.table("payments")} == {date(2026, 4, 2), date(2026, 3, 30)}
+    books.billing.invoices.void(first.id, generate_credit_note=True, credit_amount=700)
+    assert due("2026-04-01") == {first.number: (1200, 21)}
+    assert due("2026-04-21") == {}
+
+
+def test_the_ledger_of_a_month_is_what_the_other_tables_say(books: Books) -> None:
+    sold = books.sell("koch", "a", "b")
+    books.clock.set(at("2026-04-20"))
+    books.billing.invoices.void(sold.id)
+    for start, end in ((MARCH, APRIL), (APRIL, MAY)):
+        rows = books.table("ledger", "--from", start.isoformat(), "--to", end.isoformat())
+        taxes = -sum(row["amount_cents"] for row in rows if row["account"] == "tax")
+        assert taxes == sum(row["tax_amount_cents"] for row in books.table("taxes", *_bounds(start, end)))
+        net = -sum(row["amount_cents"] for row in rows if row["account"] in ("revenue", "discount"))
+        assert net == sum(row["base_amount_cents"] for row in books.table("taxes", *_bounds(start, end)))
+
+
+def _bounds(start: date, end: date) -> tuple[str, ...]:
+    return ("--from", start.isoformat(), "--to", end.isoformat())
+
+
+def test_the_commands_that_close_a_month_run_as_they_are_written(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
+    books.sell("koch", "a", "b")
+    books.clock.set(at("2026-04-01"))
+    monkeypatch.chdir(books.folder)
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "month-end.md").read_text(encoding="utf-8")
+    commands = [line.split() for line in guide.splitlines() if line.startswith("    usagebill ")]
+    assert len(commands) >= 9
+    for _, *arguments in commands:
+        done = CliRunner().invoke(main, arguments)
+        assert done.exit_code == 0, (arguments, done.output)
