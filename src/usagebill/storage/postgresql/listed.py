@@ -113,7 +113,7 @@ class PostgresLists(ListsDialect):
     def by_facets(self, table: Table, filters: Sequence[Condition], organization_id: str) -> Sql:
         values: list[Any] = [organization_id]
         tests = ["t.organization_id = ?", shown_sql(self, table, "t")]
-        tests += [self.condition(table.kind, condition, "t", values, False) for condition in filters]
+        tests += [self.condition(table.kind, condition, "t", values, True) for condition in filters]
         return f"(SELECT t.* FROM {quoted(table.name)} t WHERE {' AND '.join(tests)} OFFSET 0) t", values
 
     def by_range(self, table: Table, column: str) -> str:
