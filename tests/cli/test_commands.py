@@ -318,3 +318,22 @@ def test_an_audit_says_what_it_looked_at_and_what_it_found(file: str) -> None:
     assert wrong["findings"][0]["detail"] == "total_amount_cents"
     assert "expected 1000, found 1001" in run("audit", "--db", file, code=1)
     assert "no organization nobody" in run("audit", "--organization", "nobody", "--db", file, code=1)
+
+
+def test_users_of_the_console_are_added_with_a_link_and_removed(file: str) -> None:
+    made = run_json("users", "add", "ada@example.com", "--role", "admin", "--db", file)
+    assert made["url"].startswith("http://localhost:8000/console/sign-in?link=")
+    public = ("--public-url", "https://billing.example/")
+    link = run("users", "link", "ada@example.com", *public, "--db", file)
+    assert "https://billing.example/console/sign-in?link=" in link
+    assert made["url"].partition("link=")[2] not in link
+    run("users", "add", "grace@example.com", "--role", "finance", "--db", file)
+    listed = run_json("users", "list", "--db", file)
+    assert [(user["email"], user["role"]) for user in listed] == [
+        ("ada@example.com", "admin"),
+        ("grace@example.com", "finance"),
+    ]
+    assert run("users", "remove", "grace@example.com", "--db", file).strip() == "removed grace@example.com"
+    assert "no user has the address" in run("users", "link", "grace@example.com", "--db", file, code=1)
+    assert "administrator" in run("users", "remove", "ada@example.com", "--db", file, code=1)
+    assert [user["email"] for user in run_json("users", "list", "--db", file)] == ["ada@example.com"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.scenarios import plan_fields
-from tests.service import Service, command, start
+from tests.service import ENVIRONMENT, Service, command, start
 
 from usagebill import Billing
 from usagebill.clock import ManualClock
@@ -42,6 +45,28 @@ def test_announcement_for_people_names_key_and_address(tmp_path: Path) -> None:
     assert [line.split()[0] for line in lines] == ["organization", "API", "serving"]
     assert len(key) == 36
     assert process.returncode == 0
+
+
+def test_a_terminal_is_shown_a_link_for_the_first_administrator(tmp_path: Path) -> None:
+    file = tmp_path / "billing.db"
+    for has_signed_in in (False, True):
+        reader, writer = os.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "usagebill", "serve", "--db", str(file), "--port", "0"],
+            env=ENVIRONMENT,
+            stdout=writer,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(writer)
+        with os.fdopen(reader) as terminal:
+            line = next(line for line in terminal if line.startswith("console"))
+            address = line.split()[1]
+            assert ("sign-in?link=" in address) == (not has_signed_in)
+            if not has_signed_in:
+                page, _, query = address.partition("?link=")
+                assert httpx.post(page, data={"link": query}).headers["location"] == "/console/"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=30) == 0
 
 
 def test_port_in_use_is_reported_before_a_key_is_created(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ from tests.cases import each
 from tests.console.visitor import AGENT, Visitor, invited, token_of
 from tests.scenarios import Scenario
 
+from usagebill import Billing
 from usagebill.bindings import Operation
 from usagebill.console import console_app
+from usagebill.console.lists import LISTS
 from usagebill.console.seat import PERMISSIONS
 from usagebill.core.api_keys import MODES, RESOURCES as GRANTED
 from usagebill.core.errors import Invalid
@@ -279,3 +281,14 @@ def test_the_console_is_left_out_or_mounted_elsewhere(box: Scenario) -> None:
     page = send(host, "GET", "/back/office/", headers={"cookie": cookie}).text
     assert 'href="/back/office/customers"' in page
     assert send(host, "GET", "/back/office/static/console.css").status_code == 200
+
+
+def test_signing_in_and_every_list_are_the_same_on_each_engine(empty_database: str) -> None:
+    with Billing(empty_database, deliver=False) as billing:
+        billing.customers.upsert(external_id="acme", currency="EUR")
+        visitor = Visitor(billing, invited(billing, "admin"))
+        assert "acme" in visitor.page("/customers/acme")
+        for listed in LISTS:
+            visitor.page(f"/{listed.path}")
+        assert visitor.send_form("/sign-out").status_code == 303
+        assert visitor.ask("GET", "/").status_code == 303
