@@ -357,6 +357,8 @@ NEVER = {
     ("POST", "/customers/{external_id}/checkout_url"),
     ("POST", "/invoices/{invoice_id}/payment_url"),
     ("POST", "/invoices/{invoice_id}/retry"),
+    ("POST", "/credit_notes/{credit_note_id}/retry_refund"),
+    ("POST", "/payments/{payment_id}/refund"),
     ("POST", "/wallet_transactions/{wallet_transaction_id}/payment_url"),
 }
 # Requests that delete records come last, those of the outermost records at the very end.

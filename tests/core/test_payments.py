@@ -11,10 +11,12 @@ from tests.core.builders import NOW, invoice, note
 from usagebill.core.payment_receipts import remaining_cents
 from usagebill.core.payments import (
     Payment,
+    RefundAttempt,
     is_refund_due,
     is_under_way,
     money_back_word,
-    refunded_payment,
+    note_refund_status,
+    refund_shares,
 )
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
@@ -37,42 +39,101 @@ def payment(id: str = "payment", *, at: int = 0, **fields: Any) -> Payment:
     return Payment(**values)
 
 
+A, B, C = payment("a"), payment("b", at=1), payment("c", at=2)
+
+
 @pytest.mark.parametrize(
-    ("payments", "refunded"),
+    ("cents", "payments", "shares"),
     [
-        ([], None),
-        ([payment("a")], "a"),
-        ([payment("a"), payment("b", at=1)], "b"),
-        ([payment("b", at=1), payment("a")], "b"),
-        # Of one instant, the one with the later id.
-        ([payment("b"), payment("a")], "b"),
-        # One that failed moved no money.
-        ([payment("a"), payment("b", at=1, payment_status=ChargeStatus.FAILED)], "a"),
-        # The newest was given by hand, and is given back by hand.
-        ([payment("a"), payment("b", at=1, connection_id=None, provider_payment_id=None)], None),
-        ([payment("a", provider_payment_id=None)], None),
+        (400, [], []),
+        (400, [(A, 1000)], [("a", 400)]),
+        # The newest first, in whatever order they come; of one instant, the one with the later id.
+        (400, [(B, 1000), (A, 1000)], [("b", 400)]),
+        (400, [(payment("b"), 1000), (A, 1000)], [("b", 400)]),
+        # What the newest has left does not suffice.
+        (1200, [(A, 1000), (B, 1000)], [("b", 1000), ("a", 200)]),
+        (1200, [(A, 1000), (B, 0), (C, 300)], [("c", 300), ("a", 900)]),
+        (5000, [(A, 1000), (B, 1000)], [("b", 1000), ("a", 1000)]),
+        (0, [(A, 1000)], []),
     ],
 )
-def test_refunds_go_back_to_the_newest_payment_if_a_provider_knows_it(
-    payments: list[Payment], refunded: str | None
+def test_a_refund_is_spread_over_payments_from_the_newest(
+    cents: int, payments: list[tuple[Payment, int]], shares: list[tuple[str, int]]
 ) -> None:
-    chosen = refunded_payment(payments)
-    assert (chosen and chosen.id) == refunded
+    assert [(paid.id, share) for paid, share in refund_shares(cents, payments)] == shares
+
+
+PENDING, DONE, FAILED = PaymentStatus.PENDING, PaymentStatus.SUCCEEDED, PaymentStatus.FAILED
+
+
+def attempts(*of: tuple[int, PaymentStatus], invoices: str = "") -> list[RefundAttempt]:
+    """Refunds one after the other; `invoices` has a letter for the invoice of each, by default the same for all."""
+    return [
+        RefundAttempt(
+            id=f"refund-{place}",
+            organization_id="organization",
+            customer_id="customer",
+            invoice_id=invoices[place] if invoices else "invoice",
+            payment_id="payment",
+            connection_id="connection",
+            amount_cents=cents,
+            currency="EUR",
+            refund_status=status,
+            created_at=NOW + timedelta(minutes=place),
+            updated_at=NOW,
+        )
+        for place, (cents, status) in enumerate(of)
+    ]
 
 
 @pytest.mark.parametrize(
-    ("cents", "refund", "word"),
+    ("made", "status"),
     [
-        (1000, PaymentStatus.PENDING, "refund_pending"),
-        (1000, PaymentStatus.SUCCEEDED, "refunded"),
-        (1000, PaymentStatus.FAILED, "to_be_refunded"),
-        (400, PaymentStatus.PENDING, "surplus_refund_pending"),
-        (400, PaymentStatus.SUCCEEDED, "surplus_refunded"),
-        (400, PaymentStatus.FAILED, "surplus_to_be_refunded"),
+        ([], PENDING),
+        ([(1000, PENDING)], PENDING),
+        ([(1000, DONE)], DONE),
+        ([(1000, FAILED)], FAILED),
+        # In two parts.
+        ([(600, DONE), (400, PENDING)], PENDING),
+        ([(600, DONE), (400, DONE)], DONE),
+        ([(600, DONE), (400, FAILED)], FAILED),
+        ([(600, PENDING), (400, FAILED)], FAILED),
+        # Ordered again.
+        ([(600, DONE), (400, FAILED), (400, PENDING)], PENDING),
+        ([(600, DONE), (400, FAILED), (400, DONE)], DONE),
+        # The rest was received by hand, and is given back by hand.
+        ([(600, DONE)], PENDING),
     ],
 )
-def test_a_payment_says_whether_all_of_it_goes_back_or_a_surplus(cents: int, refund: PaymentStatus, word: str) -> None:
-    assert money_back_word(payment(), cents, refund).value == word
+def test_the_refund_of_a_note_is_done_once_all_of_it_went_back(
+    made: list[tuple[int, PaymentStatus]], status: PaymentStatus
+) -> None:
+    assert note_refund_status(1000, attempts(*made)) is status
+
+
+@pytest.mark.parametrize(
+    ("made", "invoices", "word"),
+    [
+        ([(1000, PENDING)], "", "refund_pending"),
+        ([(1000, DONE)], "", "refunded"),
+        ([(1000, FAILED)], "", "to_be_refunded"),
+        ([(400, PENDING)], "", "surplus_refund_pending"),
+        ([(400, DONE)], "", "surplus_refunded"),
+        ([(400, FAILED)], "", "surplus_to_be_refunded"),
+        # Ordered again.
+        ([(1000, FAILED), (1000, PENDING)], "", "refund_pending"),
+        ([(1000, FAILED), (1000, DONE)], "", "refunded"),
+        ([(400, FAILED), (300, DONE)], "", "surplus_refunded"),
+        # In parts, one after the other, or for two invoices.
+        ([(400, DONE), (600, DONE)], "", "refunded"),
+        ([(400, FAILED), (300, DONE)], "ab", "surplus_to_be_refunded"),
+        ([(400, DONE), (300, PENDING)], "ab", "surplus_refund_pending"),
+    ],
+)
+def test_a_payment_says_whether_all_of_it_goes_back_or_a_surplus(
+    made: list[tuple[int, PaymentStatus]], invoices: str, word: str
+) -> None:
+    assert money_back_word(payment(), attempts(*made, invoices=invoices)).value == word
 
 
 @pytest.mark.parametrize(

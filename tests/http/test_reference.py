@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, get_type_hints, is_typeddict
 
 import pytest
@@ -16,9 +17,13 @@ from tests.sample_records import VERBS
 from tests.scenarios import Scenario
 
 from usagebill.bindings import Operation
+from usagebill.core.invoices.payment_states import PaymentEvent
+from usagebill.core.payments import Payment
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.openapi import document, operation_name
+from usagebill.operations.payment_status import move_payment
+from usagebill.queries.payments import paid_invoices
 from usagebill.reference import bare, field_of, hints_of, required_of, shown_field
 from usagebill.reference.answers import SHOWN
 from usagebill.reference.examples import EXAMPLES, IDS
@@ -27,6 +32,7 @@ from usagebill.reference.forms import FORMS
 from usagebill.reference.required import REQUIRED
 from usagebill.reference.structures import MODEL_PROPERTIES, EventFields
 from usagebill.resources import RESOURCES, VIEWS
+from usagebill.work import Work
 
 # The value of each `{name}` of a path in the sequence of examples, by the first part of the path if needed.
 CODES = {
@@ -254,8 +260,23 @@ class Story:
         elif endpoint.path == "/credit_notes":
             self.ids["credit_note_id"] = answer["credit_note"]["svc_id"]
         elif endpoint.path == "/payments":
+            self.ids["payment_id"] = answer["payment"]["svc_id"]
             receipts = box.get("/payment_receipts")["payment_receipts"]
             self.ids["payment_receipt_id"] = receipts[0]["svc_id"]
+
+
+def overpay(box: Scenario, payment_id: str) -> None:
+    """The payment came through a provider, and was of a million cents more than it was recorded with."""
+    connection = box.billing.payment_connections.create(kind="stripe", code="main", name="main", secret_key="sk_test_1")
+
+    def act(work: Work) -> None:
+        payment = work.tx.get(Payment, payment_id)
+        assert payment is not None
+        through = replace(payment, connection_id=connection.id, provider_payment_id="pi_1")
+        work.tx.replace(replace(through, amount_cents=payment.amount_cents + 1_000_000))
+        move_payment(work, paid_invoices(work, payment)[0], PaymentEvent.RECOUNTED)
+
+    box.billing.writing(act)
 
 
 @pytest.mark.now("2024-03-05T10:00:00Z")
@@ -271,6 +292,8 @@ def test_every_example_is_accepted_and_nothing_it_needs_is_left_out(box: Scenari
         method, endpoint = row.split()[0], rows[row]
         if row == "POST /payment_requests":
             box.travel_to("2024-05-01T00:00:00Z")
+        if row == "POST /payments/{payment_id}/refund":
+            overpay(box, story.ids["payment_id"])
         if row == "POST /invoices/{invoice_id}/void":
             # The note of the first invoice has paid other ones, which is why that one can be voided no more.
             invoice = box.post("/invoices", invoice=story.real(EXAMPLES["POST /invoices"])["invoice"])["invoice"]

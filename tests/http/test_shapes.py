@@ -52,13 +52,18 @@ OWN = {
     ("GET", "/refused_events/{refused_event_id}"),
     ("POST", "/refused_events/{refused_event_id}/retry"),
     ("DELETE", "/refused_events/{refused_event_id}"),
+    ("POST", "/payments/{payment_id}/refund"),
+    ("POST", "/credit_notes/{credit_note_id}/retry_refund"),
     ("GET", "/webhooks"),
     ("GET", "/webhooks/{id}"),
     ("POST", "/webhooks/{id}/resend"),
     ("POST", "/webhooks/resend_failed"),
 }
 # Messages that the reference's description has no shape of.
-UNSHOWN = {"credit_note.provider_refund_failure", "payment_receipt.created", "payment_receipt.generated"}
+UNSHOWN = {
+    *("credit_note.provider_refund_failure", "invoice.overpaid", "payment.refund_failure"),
+    *("payment_receipt.created", "payment_receipt.generated"),
+}
 
 
 @pytest.fixture(scope="module")

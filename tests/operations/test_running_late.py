@@ -645,6 +645,7 @@ LACKING = frozenset(
     {
         "customers.checkout_url",
         "credit_notes.download_xml",
+        "credit_notes.retry_refund",
         "credit_notes.xml",
         "event_sources.delete_refused",
         "event_sources.retry",
@@ -657,6 +658,7 @@ LACKING = frozenset(
         "jobs.retry",
         "payment_methods.delete",
         "payment_methods.set_as_default",
+        "payments.refund",
         "payment_receipts.download",
         "payment_receipts.pdf",
         "payment_receipts.resend_email",

@@ -84,7 +84,7 @@ def test_money_that_comes_for_a_voided_top_up_is_paid_back_and_brings_no_credits
     assert (invoice["status"], invoice["payment_status"], invoice["total_paid_amount_cents"]) == (
         "voided",
         "pending",
-        1000,
+        0,
     )
     assert box.get("/payment_receipts")["payment_receipts"] == []
     assert box.billing.reading(audit).findings == ()

@@ -256,6 +256,19 @@ def test_the_page_of_a_request_that_was_paid_in_part_leaves_the_rest_due(doors: 
     assert request["payment_status"] == "pending"
 
 
+def test_a_part_of_one_page_ends_the_page_over_the_whole(doors: Doors) -> None:
+    """The customer paid on the page of the request before it could be ended for that of the invoice."""
+    invoice = doors.invoice()
+    overdue(doors, invoice)
+    of_request = doors.request_page(invoice)
+    doors.page(invoice)
+    of_invoice = list(doors.pages())[-1]
+    doors.notice(doors.stripe.page_paid(of_request, amount=400))
+    assert doors.stripe.sessions[of_invoice]["status"] == "expired"
+    doors.page(invoice)
+    assert (doors.open_cents(), doors.due_cents()) == (650, 650)
+
+
 def test_a_part_buys_no_credits(doors: Doors) -> None:
     wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "name": "Prepaid"}
     made = doors._ask("POST", "/wallets", wallet=wallet)["wallet"]

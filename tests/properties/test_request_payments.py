@@ -128,4 +128,7 @@ def test_every_cent_received_is_on_an_invoice_and_has_a_receipt(steps: list[tupl
             # 403: a payment for a voided invoice.
             assert status in (200, 403, 405, 422)
             box.billing.reading(check)
-        assert box.billing.audit().findings == ()
+        overpaid = {invoice["svc_id"] for invoice in box.invoices() if invoice["total_due_amount_cents"] < 0}
+        assert {(found.check, found.subject_id) for found in box.billing.audit().findings} == {
+            ("invoice_overpaid", id) for id in overpaid
+        }

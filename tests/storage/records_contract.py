@@ -425,7 +425,7 @@ _leaves: st.SearchStrategy[Condition] = st.one_of(
     ),
     _columns.flatmap(lambda column: _VALUES[column].map(lambda value: eq(column, value))),
     st.sampled_from([eq("name", None), c.missing("net_payment_term"), c.present("name")]),
-    st.builds(c.Columns, st.just("net_payment_term"), _operators, st.just("invoice_grace_period")),
+    st.builds(c.Columns, st.just("net_payment_term"), _operators, st.just(("invoice_grace_period",))),
     _TEXTS.map(lambda text: c.contains(("name", "external_id"), text)),
     _TEXTS.map(lambda text: c.same_text("name", text)),
     st.tuples(_TEXTS, _TEXTS).map(lambda texts: c.like("name", "*".join(texts))),
@@ -490,7 +490,8 @@ def holds(condition: Condition, record: Customer) -> bool:
         case c.Compare(column, operator, right):
             return _compared(value(column), operator, right)
         case c.Columns(left, operator, right):
-            return _compared(value(left), operator, value(right))
+            summed = [value(column) for column in right]
+            return _compared(value(left), operator, None if None in summed else sum(summed[1:], summed[0]))
         case c.Within(column, options):
             return value(column) is not None and value(column) in options
         case c.Null(column, present):

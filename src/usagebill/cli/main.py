@@ -25,6 +25,7 @@ from usagebill.cli.migrate import migrate
 from usagebill.cli.options import as_json, print_json
 from usagebill.cli.organizations import organizations
 from usagebill.cli.payment_connections import payment_connections
+from usagebill.cli.payments import payments
 from usagebill.cli.report import report
 from usagebill.cli.row_security import row_security
 from usagebill.cli.serve import serve, work
@@ -81,6 +82,7 @@ for command in (
     tax_connections,
     sync_connections,
     payment_connections,
+    payments,
     dunning_campaigns,
     demo,
 ):

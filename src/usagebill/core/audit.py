@@ -41,6 +41,7 @@ CHECKS = (
     "invoice_total",
     "invoice_taxes",
     "invoice_paid",
+    "invoice_overpaid",
     "invoice_voided",
     "due_date",
     "number",
@@ -146,6 +147,9 @@ def audited_invoice(
     if is_settled and invoice.payment_status != PaymentStatus.SUCCEEDED:
         status = invoice.payment_status
         yield _finding("invoice_paid", subject, invoice.id, "payment_status", PaymentStatus.SUCCEEDED, status)
+    if invoice.overpaid_cents:
+        detail = "was paid beyond what is due: refund one of its payments, cents"
+        yield _finding("invoice_overpaid", subject, invoice.id, detail, 0, invoice.overpaid_cents)
     due_on = invoice.issuing_date + timedelta(days=invoice.net_payment_term)
     if invoice.invoice_type != InvoiceType.CREDIT and invoice.payment_due_date != due_on:
         yield _finding("due_date", subject, invoice.id, "payment_due_date", due_on, invoice.payment_due_date)

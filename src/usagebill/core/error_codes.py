@@ -304,11 +304,17 @@ BY_STATE: Mapping[str, Refusal] = {
     "is_succeeded": Refusal("the message was delivered", "only failed ones are sent again"),
     "metadata_on_draft_invoice": Refusal("the invoice is a draft", "set its metadata once it is finalized"),
     "no_active_subscription": Refusal("the customer has no such active subscription", "see its subscriptions"),
+    "no_refund_to_retry": Refusal(
+        "nothing of the refund has failed, or no provider can make it", "see `refund_status`; pay it back by hand"
+    ),
     "no_voidable_amount": Refusal("nothing of the credit note is left", "there is nothing to void"),
     "not_deletable": Refusal("the invoice cannot be deleted", "only drafts and failed ones can"),
     "not_disputable": Refusal("the invoice is not issued", "only issued invoices can be lost in a dispute"),
     "not_linked": Refusal("the customer is linked to no such system", "link it: `integration_customers`"),
     "not_voidable": Refusal("the invoice cannot be voided", "only finalized ones without payments can; credit it"),
+    "nothing_to_refund": Refusal(
+        "the payment has brought nothing beyond what is due", "give back a sale with a credit note: POST /credit_notes"
+    ),
     "only_one_limitation_type_per_coupon_allowed": Refusal(
         "the coupon is limited to plans and to metrics at once", "send `plan_codes` or `billable_metric_codes`"
     ),

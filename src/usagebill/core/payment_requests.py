@@ -90,13 +90,12 @@ def is_ready(invoices: Iterable[Invoice]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotedPayment:
-    """A payment of a request, recorded on its parts and their invoices; only changed records are included.
+    """A payment of a request, recorded on its parts; only changed ones are included.
 
     `unwanted` are the cents paid for voided invoices, by invoice id, which are to be given back.
     """
 
     parts: tuple[RequestedInvoice, ...]
-    invoices: tuple[Invoice, ...]
     unwanted: Mapping[str, int]
 
 
@@ -110,12 +109,11 @@ def noted_payment(
         if invoices[part.invoice_id].status == InvoiceStatus.VOIDED
     }
     shares = distributed(amount_cents, dues(invoices[part.invoice_id] for part in parts), voided)
-    noted = [(part, invoices[part.invoice_id], share) for part, share in zip(parts, shares, strict=True) if share]
     return NotedPayment(
-        parts=tuple(replace(part, paid_cents=part.paid_cents + share, updated_at=now) for part, _, share in noted),
-        invoices=tuple(
-            replace(invoice, total_paid_amount_cents=invoice.total_paid_amount_cents + share, updated_at=now)
-            for _, invoice, share in noted
+        parts=tuple(
+            replace(part, paid_cents=part.paid_cents + share, updated_at=now)
+            for part, share in zip(parts, shares, strict=True)
+            if share
         ),
         unwanted={parts[place].invoice_id: shares[place] for place in voided if shares[place]},
     )

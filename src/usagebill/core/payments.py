@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -34,8 +34,8 @@ GIVEN_BACK = tuple(MoneyBack)
 
 
 class SurplusBack(StrEnum):
-    """The state of a payment for several invoices, some of which were voided meanwhile: their part goes back, and the
-    rest is kept.
+    """The state of a payment of which a part goes back, and the rest is kept: it brought more than was due, or some of
+    its invoices were voided meanwhile.
     """
 
     OWED = "surplus_to_be_refunded"  # see `MoneyBack`
@@ -144,10 +144,12 @@ class PaymentPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefundAttempt:
-    """The refund of a credit note through the provider of `payment_id`, in cents of the payment's currency.
+    """A refund of `payment_id` through its provider, in cents of the payment's currency: for a credit note, or a part
+    of that, if several payments are needed.
 
-    Without a note, the payment is given back, or the part of it for invoices that are no longer to be paid. `attempts`
-    counts the requests to the provider, answered or not.
+    Without a note, what was paid for the invoice beyond what it needs is given back: all of it, if nobody is to pay it
+    any more. What was given back by hand has succeeded without a request. `attempts` counts the requests to the
+    provider, answered or not.
     """
 
     id: str
@@ -232,26 +234,45 @@ def payment_by_hand(
     )
 
 
-def refunded_payment(payments: Iterable[Payment]) -> Payment | None:
-    """The payment to which refunds of an invoice go back: the newest successful one, if it was made through a provider.
-
-    Money received by hand is given back by hand.
+def refund_shares(cents: int, payments: Iterable[tuple[Payment, int]]) -> list[tuple[Payment, int]]:
+    """The cents of a refund that go back to each payment: the newest first, as far as the cents go that it has left,
+    which come with it. Money received by hand is given back by hand, but has its turn.
     """
-    paid = [payment for payment in payments if payment.payment_status == ChargeStatus.SUCCEEDED]
-    newest = max(paid, key=lambda payment: (payment.created_at, payment.id), default=None)
-    return None if newest is None or newest.is_manual or newest.provider_payment_id is None else newest
+    shares = []
+    for payment, left_cents in sorted(payments, key=lambda paid: (paid[0].created_at, paid[0].id), reverse=True):
+        share = min(cents, left_cents)
+        if share > 0:
+            shares.append((payment, share))
+            cents -= share
+    return shares
 
 
-def money_back_word(payment: Payment, cents: int, refund: PaymentStatus) -> MoneyBack | SurplusBack:
-    """The state of a payment of which `cents` are given back: all of it, or a surplus; `refund` is pending, succeeded
-    or failed.
+def note_refund_status(refund_cents: int, attempts: Sequence[RefundAttempt]) -> PaymentStatus:
+    """The status of a credit note's refund over `refund_cents`: it has failed while somebody has to order more."""
+    cents = dict.fromkeys(PaymentStatus, 0)
+    for attempt in attempts:
+        cents[attempt.refund_status] += attempt.amount_cents
+    if cents[PaymentStatus.SUCCEEDED] >= refund_cents:
+        return PaymentStatus.SUCCEEDED
+    is_open = cents[PaymentStatus.SUCCEEDED] + cents[PaymentStatus.PENDING] < refund_cents
+    return PaymentStatus.FAILED if is_open and cents[PaymentStatus.FAILED] else PaymentStatus.PENDING
+
+
+def money_back_word(payment: Payment, attempts: Sequence[RefundAttempt]) -> MoneyBack | SurplusBack:
+    """The state of a payment that is given back, all of it or a surplus, by these attempts without a credit note. Of
+    those for an invoice the newest counts: one that failed may have been ordered again.
     """
-    words = MoneyBack if cents == payment.amount_cents else SurplusBack
-    return {
-        PaymentStatus.PENDING: words.PENDING,
-        PaymentStatus.SUCCEEDED: words.DONE,
-        PaymentStatus.FAILED: words.OWED,
-    }[refund]
+    newest = {attempt.invoice_id: attempt for attempt in sorted(attempts, key=lambda made: (made.created_at, made.id))}
+    statuses = {attempt.refund_status for attempt in newest.values()}
+    cents = sum(
+        attempt.amount_cents
+        for attempt in attempts
+        if attempt.refund_status != PaymentStatus.FAILED or attempt is newest[attempt.invoice_id]
+    )
+    words = MoneyBack if cents >= payment.amount_cents else SurplusBack
+    if PaymentStatus.FAILED in statuses:
+        return words.OWED
+    return words.PENDING if PaymentStatus.PENDING in statuses else words.DONE
 
 
 def is_refund_due(note: CreditNote, invoice: Invoice) -> bool:

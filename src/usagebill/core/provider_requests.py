@@ -316,9 +316,7 @@ class Refund(Request[Refunded]):
     @property
     def mark(self) -> tuple[str, str]:
         """The name and value that identify it in the provider's list."""
-        return (
-            ("svc_refund_id", self.key) if self.credit_note_id is None else ("svc_credit_note_id", self.credit_note_id)
-        )
+        return ("svc_credit_note_id" if self.key == self.credit_note_id else "svc_refund_id", self.key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 from usagebill.core.audit import Finding
 from usagebill.core.credit_notes import CreditNote
-from usagebill.core.payments import GIVEN_BACK, LIVE, SURPLUS_BACK, MoneyBack, Payment, RefundAttempt, SurplusBack
+from usagebill.core.payments import (
+    GIVEN_BACK,
+    LIVE,
+    MoneyBack,
+    Payment,
+    RefundAttempt,
+    SurplusBack,
+    money_back_word,
+    note_refund_status,
+)
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
 # A payment in one of these states has an attempt to give it back.
@@ -18,8 +27,9 @@ _UNDER_WAY = (MoneyBack.PENDING, MoneyBack.DONE, SurplusBack.PENDING, SurplusBac
 class RefundBook:
     """A customer's payments and refunds through providers.
 
-    `notes` are the customer's credit notes by id; `closed` are the invoices that nobody is to pay; `awaited` are the
-    ids of attempts, invoices and payment requests about which a waiting job will ask their provider.
+    `attempts` are in the order in which they were made; `notes` are the customer's credit notes by id; `closed` are the
+    invoices that nobody is to pay; `awaited` are the ids of attempts, invoices and payment requests about which a
+    waiting job will ask their provider.
     """
 
     payments: Sequence[Payment]
@@ -27,6 +37,11 @@ class RefundBook:
     notes: Mapping[str, CreditNote]
     closed: Collection[str]
     awaited: Collection[str]
+
+
+def _is_unanswered(attempt: RefundAttempt) -> bool:
+    """Whether its provider is still to be asked, or has not answered."""
+    return attempt.refund_status == PaymentStatus.PENDING and attempt.provider_refund_id is None
 
 
 def _refund(attempt: RefundAttempt, detail: str, expected: object, found: object) -> Finding:
@@ -44,9 +59,9 @@ def _payment(payment: Payment, detail: str, expected: object, found: object) -> 
 
 
 def audited_refunds(book: RefundBook) -> Iterator[Finding]:
-    """Each refund belongs to a successful payment, equals its credit note's refund and has the status marked there. No
-    payment is paid back beyond its amount, no payment for something that nobody was to pay is kept, and unknown
-    outcomes are inquired about.
+    """Each refund belongs to a successful payment. Those of a credit note do not exceed its refund; its status, and
+    that of payments given back, follow them. No payment is paid back beyond its amount, no payment for something that
+    nobody was to pay is kept, and unknown outcomes are inquired about.
     """
     payments = {payment.id: payment for payment in book.payments}
     for attempt in book.attempts:
@@ -56,44 +71,37 @@ def audited_refunds(book: RefundBook) -> Iterator[Finding]:
             continue
         if payment.payment_status != ChargeStatus.SUCCEEDED:
             yield _refund(attempt, "payment_status of the payment", ChargeStatus.SUCCEEDED, payment.payment_status)
-        yield from _given_back(attempt, payment) if attempt.credit_note_id is None else _noted(attempt, book.notes)
-        is_open = attempt.refund_status == PaymentStatus.PENDING and attempt.provider_refund_id is None
-        if is_open and attempt.id not in book.awaited:
+        if attempt.credit_note_id is not None:
+            yield from _noted(attempt, book)
+    # They are asked for one after the other.
+    first = {attempt.payment_id: attempt for attempt in reversed(book.attempts) if _is_unanswered(attempt)}
+    for attempt in first.values():
+        if attempt.id not in book.awaited:
             yield _refund(attempt, "jobs that ask for it", 1, 0)
     for payment in book.payments:
         yield from _paid_back(payment, book)
 
 
-def _noted(attempt: RefundAttempt, notes: Mapping[str, CreditNote]) -> Iterator[Finding]:
-    note = notes.get(attempt.credit_note_id or "")
+def _noted(attempt: RefundAttempt, book: RefundBook) -> Iterator[Finding]:
+    note = book.notes.get(attempt.credit_note_id or "")
     if note is None:
         yield _refund(attempt, "credit note", "one of its customer's", attempt.credit_note_id)
         return
-    expected = (note.refund_amount_cents, note.currency, note.invoice_id)
-    actual = (attempt.amount_cents, attempt.currency, attempt.invoice_id)
+    attempts = [other for other in book.attempts if other.credit_note_id == note.id]
+    if attempt is not attempts[-1]:
+        return
+    expected = {(note.currency, note.invoice_id)}
+    actual = {(other.currency, other.invoice_id) for other in attempts}
     if actual != expected:
-        yield _refund(attempt, f"amount, currency and invoice of credit note {note.number}", expected, actual)
+        yield _refund(attempt, f"currency and invoice of credit note {note.number}", expected, actual)
+    cents = sum(other.amount_cents for other in attempts if other.refund_status != PaymentStatus.FAILED)
+    if cents > note.refund_amount_cents:
+        detail = f"cents of credit note {note.number}"
+        yield _refund(attempt, detail, f"at most {note.refund_amount_cents}", cents)
     # By hand a note may be marked as refunded, whatever the provider says.
-    is_marked = note.refund_status in (attempt.refund_status, PaymentStatus.SUCCEEDED)
-    if attempt.refund_status != PaymentStatus.PENDING and not is_marked:
-        detail = f"refund_status of credit note {note.number}"
-        yield _refund(attempt, detail, attempt.refund_status, note.refund_status)
-
-
-def _given_back(attempt: RefundAttempt, payment: Payment) -> Iterator[Finding]:
-    is_surplus = payment.status in SURPLUS_BACK
-    if is_surplus and not 0 < attempt.amount_cents < payment.amount_cents:
-        yield _refund(attempt, "amount_cents", f"less than {payment.amount_cents}", attempt.amount_cents)
-    if not is_surplus and attempt.amount_cents != payment.amount_cents:
-        yield _refund(attempt, "amount_cents", payment.amount_cents, attempt.amount_cents)
-    words = SurplusBack if is_surplus else MoneyBack
-    expected = {
-        PaymentStatus.PENDING: words.PENDING,
-        PaymentStatus.SUCCEEDED: words.DONE,
-        PaymentStatus.FAILED: words.OWED,
-    }[attempt.refund_status]
-    if payment.status != expected:
-        yield _refund(attempt, "status of the payment", expected, payment.status)
+    status = note_refund_status(note.refund_amount_cents, attempts)
+    if note.refund_status not in (status, PaymentStatus.SUCCEEDED):
+        yield _refund(attempt, f"refund_status of credit note {note.number}", status, note.refund_status)
 
 
 def _paid_back(payment: Payment, book: RefundBook) -> Iterator[Finding]:
@@ -104,9 +112,14 @@ def _paid_back(payment: Payment, book: RefundBook) -> Iterator[Finding]:
     )
     if refunded > payment.amount_cents:
         yield _payment(payment, "refunds", f"at most {payment.amount_cents}", refunded)
-    of_payment = [attempt for attempt in book.attempts if attempt.payment_id == payment.id]
-    if payment.status in _UNDER_WAY and all(attempt.credit_note_id is not None for attempt in of_payment):
+    given_back = [
+        attempt for attempt in book.attempts if attempt.payment_id == payment.id and attempt.credit_note_id is None
+    ]
+    if payment.status in _UNDER_WAY and not given_back:
         yield _payment(payment, "refunds without a credit note", 1, 0)
+    if given_back and payment.status != money_back_word(payment, given_back):
+        word = money_back_word(payment, given_back)
+        yield _refund(given_back[-1], "status of the payment", word, payment.status)
     is_paid = payment.payment_status == ChargeStatus.SUCCEEDED
     if is_paid and payment.invoice_id in book.closed and payment.status not in GIVEN_BACK:
         yield _payment(payment, "of an invoice that nobody was to pay", "given back", payment.status)

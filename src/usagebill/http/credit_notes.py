@@ -8,7 +8,7 @@ from typing import TypedDict
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.metadata import Metadata
 from usagebill.http.endpoints import Endpoint
-from usagebill.operations import credit_notes
+from usagebill.operations import credit_notes, refunds
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
 from usagebill.queries.credit_notes import finalized_credit_note
@@ -81,6 +81,15 @@ ENDPOINTS = [
         returns="credit_note",
         view=credit_note_view,
         summary="Get a credit note",
+    ),
+    Endpoint(
+        "POST",
+        "/credit_notes/{credit_note_id}/retry_refund",
+        refunds.retry,
+        permission="credit_note",
+        returns="credit_note",
+        view=credit_note_view,
+        summary="Order the refund of a credit note again, as far as it failed",
     ),
     Endpoint(
         "PUT",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
-from usagebill.operations import payments
+from usagebill.operations import payments, refunds
 from usagebill.views.payments import payment_answer, payment_view
 
 ENDPOINTS = [
@@ -39,6 +39,17 @@ ENDPOINTS = [
         returns="payments",
         view=payment_view,
         summary="List the payments of a customer",
+    ),
+    Endpoint(
+        "POST",
+        "/payments/{payment_id}/refund",
+        refunds.refund,
+        find=payments.get,
+        permission="payment",
+        body=refunds.RefundInput,
+        returns="payment",
+        view=payment_view,
+        summary="Give back what a payment brought beyond what was due",
     ),
     # The interface documents the bare record here, but some clients read the named one.
     Endpoint(

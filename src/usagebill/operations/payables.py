@@ -69,7 +69,7 @@ class InvoicePayables:
         invoice = _invoice(work, id)
         is_voided = invoice.status == InvoiceStatus.VOIDED
         if is_voided and payment is not None and payment.payment_status == ChargeStatus.SUCCEEDED:
-            event = PaymentEvent.UNWANTED
+            event = PaymentEvent.RECOUNTED
         invoice = move_payment(work, invoice, event)
         if payment is not None and invoice.status in NOT_TO_BE_PAID:
             _refuse(work, payment, invoice)
@@ -107,7 +107,7 @@ class InvoicePayables:
 def _refuse(work: Work, payment: Payment, invoice: Invoice) -> None:
     """Cancel a payment of an invoice that is not to be paid any more, or give it back if it has succeeded."""
     if payment.payment_status == ChargeStatus.SUCCEEDED:
-        refunds.give_back(work, payment, invoice.id, payment.amount_cents)
+        refunds.give_back(work, payment, {invoice.id: payment.amount_cents})
     elif payment.payment_status in LIVE:
         work.schedule(AskPaymentProvider(errand=ProviderErrand.CANCEL, subject_id=payment.id), work.now)
 

@@ -24,6 +24,7 @@ from usagebill.views.invoices import invoice_webhook_view
 from usagebill.work import Reader, Work
 
 _UPDATED = "invoice.payment_status_updated"
+_OVERPAID = "invoice.overpaid"
 
 
 def move_payment(work: Work, invoice: Invoice, event: PaymentEvent) -> Invoice:
@@ -36,13 +37,17 @@ def move_payment(work: Work, invoice: Invoice, event: PaymentEvent) -> Invoice:
     if effect.ready is not None:
         invoice = replace(invoice, ready_for_payment_processing=effect.ready)
     if effect.status is not None:
-        return set_payment_status(work, invoice, effect.status, tells=effect.tells is not Telling.NEVER)
-    if invoice != before:
-        invoice = replace(invoice, updated_at=work.now)
-        work.tx.replace(invoice)
-    if invoice.due_cents != before.due_cents:
-        due_changed(work, invoice)
-    return invoice
+        changed = set_payment_status(work, invoice, effect.status, tells=effect.tells is not Telling.NEVER)
+    elif invoice != before:
+        changed = replace(invoice, updated_at=work.now)
+        work.tx.replace(changed)
+    else:
+        return invoice
+    if effect.status != PaymentStatus.SUCCEEDED and changed.due_cents != before.due_cents:
+        due_changed(work, changed)
+    if changed.overpaid_cents > before.overpaid_cents and changed.status in VISIBLE:
+        work.emit(_OVERPAID, lambda: invoice_webhook_view(work, _OVERPAID, changed), changed.id)
+    return changed
 
 
 def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus, *, tells: bool = True) -> Invoice:

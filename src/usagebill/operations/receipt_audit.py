@@ -50,7 +50,8 @@ def audited_payments(reader: Reader, customer: Customer) -> Iterator[Finding]:
 
 def _refund_book(reader: Reader, customer: Customer, payments: Sequence[Payment]) -> RefundBook:
     of_customer = eq("customer_id", customer.id)
-    attempts = reader.tx.find(RefundAttempt, within("payment_id", [payment.id for payment in payments]))
+    of_payments = within("payment_id", [payment.id for payment in payments])
+    attempts = reader.tx.find(RefundAttempt, of_payments, order=[asc("created_at"), asc("id")])
     asking = {
         payment.payable_id: CollectPayment(payable_type=payment.payable_type, payable_id=payment.payable_id)
         for payment in payments

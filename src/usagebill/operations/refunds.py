@@ -1,74 +1,190 @@
-"""Refunds of credit notes, paid back through the provider that collected the payment."""
+"""Refunds, paid back through the provider that collected the payment: of credit notes, of money for invoices that
+nobody is to pay, and of what was paid beyond what is due.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
+from usagebill.core import limits
 from usagebill.core.credit_notes import CreditNote, CreditNoteReason
+from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.invoices.life_cycle import NOT_TO_BE_PAID
+from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider
-from usagebill.core.payments import Payment, RefundAttempt, is_refund_due, money_back_word, refunded_payment
+from usagebill.core.payments import (
+    MoneyBack,
+    Payment,
+    RefundAttempt,
+    SurplusBack,
+    is_refund_due,
+    money_back_word,
+    note_refund_status,
+    refund_shares,
+)
 from usagebill.core.provider_requests import FailureKind, ProviderErrand, ProviderFailure, Refund, Refunded, Request
-from usagebill.core.statuses import PaymentStatus
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
+from usagebill.inputs import Input, Maybe, described, value_or
 from usagebill.logs import Log
+from usagebill.operations.backlog import after_backlog, of_record
+from usagebill.operations.payment_status import move_payment
+from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.queries.customers import customer_of
 from usagebill.queries.payment_providers import find_connection
-from usagebill.queries.payments import payments_of_invoice
-from usagebill.storage.conditions import eq, ne
+from usagebill.queries.payments import given_back_cents, left_cents, paid_invoices, payments_of_invoice
+from usagebill.storage.conditions import asc, eq, missing, ne, present
 from usagebill.views.payment_providers import refund_failure_view
+from usagebill.views.payments import payment_view
 from usagebill.work import Reader, Work
 
-# Providers' codes for payments with nothing left to refund.
 _log = Log("usagebill.payments")
 
 
 def order_refund(work: Work, note: CreditNote) -> None:
-    """Order the refund of an issued note, if a provider collected the newest payment of its invoice.
+    """Order the refund of an issued note, or what of it is not under way, through the providers that collected the
+    payments of its invoice, from the newest.
 
     Nothing is ordered for an invoice that is unpaid, or has a lost dispute.
     """
     invoice = work.tx.get(Invoice, note.invoice_id)
     if invoice is None or not is_refund_due(note, invoice):
         return
-    payment = refunded_payment(payments_of_invoice(work, invoice.id))
+    succeeded = [
+        (payment, left_cents(work, payment, invoice.id))
+        for payment in payments_of_invoice(work, invoice.id)
+        if payment.payment_status == ChargeStatus.SUCCEEDED
+    ]
+    for payment, cents in refund_shares(note.refund_amount_cents - _ordered_cents(work, note), succeeded):
+        connection = _refunding_connection(work, payment)
+        if connection is not None:
+            _order(work, payment, connection, invoice.id, cents, note)
+
+
+def _ordered_cents(reader: Reader, note: CreditNote) -> int:
+    of_note = eq("credit_note_id", note.id), ne("refund_status", PaymentStatus.FAILED)
+    return reader.tx.total(RefundAttempt, "amount_cents", *of_note)
+
+
+def _refunding_connection(reader: Reader, payment: Payment) -> PaymentConnection | None:
+    """The connection through which the payment can be refunded; None if that has to be done by hand."""
+    connection = find_connection(reader, payment.connection_id)
+    can_refund = connection is not None and connection.traits.refunds and payment.provider_payment_id is not None
+    return connection if can_refund else None
+
+
+@after_backlog(of_record(CreditNote))
+def retry(work: Work, credit_note_id: str) -> CreditNote:
+    """Order the refund of a credit note again, as far as it failed.
+
+    Raises `NotFound`, and `NotAllowed` if nothing of it has failed, or its provider cannot refund.
+    """
+    note = finalized_credit_note(work, credit_note_id)
+    before = _ordered_cents(work, note)
+    if note.refund_status == PaymentStatus.FAILED:
+        order_refund(work, note)
+    if _ordered_cents(work, note) == before:
+        raise NotAllowed("no_refund_to_retry", f"its refund_status {note.refund_status}")
+    note = replace(note, refund_status=PaymentStatus.PENDING, updated_at=work.now)
+    work.tx.replace(note)
+    return note
+
+
+@Input
+class RefundInput:
+    """The refund of a payment."""
+
+    amount_cents: Maybe[Annotated[int, limits.INVOICE_PART]] = described(
+        "The amount to give back: at most what was paid beyond what is due.", unit="cents", default="all of that"
+    )
+    by_hand: Maybe[bool] = described(
+        "Whether you have given it back yourself, so that the provider is not asked.", default="false"
+    )
+
+
+@after_backlog(of_record(Payment))
+def refund(work: Work, payment_id: str, request: RefundInput) -> Payment:
+    """Give back what a payment brought beyond what was due; its invoices stay as they are.
+
+    Raises `NotFound`, `NotAllowed` if there is nothing to give back or the provider cannot refund, and `Invalid` for
+    more than there is.
+    """
+    payment = work.tx.get(Payment, payment_id)
     if payment is None:
-        return
+        raise NotFound("payment", payment_id)
     connection = find_connection(work, payment.connection_id)
-    if connection is None or not connection.traits.refunds:
-        return
-    _order(work, payment, connection, invoice.id, note.refund_amount_cents, note)
+    surplus = _surplus(work, payment)
+    if connection is None or not surplus:
+        raise NotAllowed("nothing_to_refund", "nothing was paid with it beyond what is due")
+    by_hand = bool(value_or(request.by_hand, False))
+    if not by_hand and _refunding_connection(work, payment) is None:
+        raise NotAllowed("feature_not_supported")
+    cents = value_or(request.amount_cents, sum(surplus.values()))
+    if not 0 < cents <= sum(surplus.values()):
+        raise Invalid(amount_cents="value_is_out_of_range")
+    for invoice_id, most in surplus.items():
+        share = min(cents, most)
+        if share > 0:
+            attempt = _order(work, payment, connection, invoice_id, share, asks=not by_hand)
+            cents -= share
+            if by_hand:
+                move_refund(work, attempt, "by_hand", PaymentStatus.SUCCEEDED)
+    _mark(work, payment)
+    return work.tx.get(Payment, payment_id) or payment
 
 
-def give_back(work: Work, payment: Payment, invoice_id: str, cents: int) -> None:
-    """Order the refund of `cents` of a payment that succeeded for an invoice not to be paid any more.
+def _surplus(reader: Reader, payment: Payment) -> dict[str, int]:
+    """The cents of a payment that can be given back, by invoice: what it brought beyond what is due, or for invoices
+    that nobody is to pay, if that is not under way.
+    """
+    if payment.payment_status != ChargeStatus.SUCCEEDED:
+        return {}
+    surplus = {}
+    for invoice in paid_invoices(reader, payment):
+        cents = invoice.overpaid_cents - given_back_cents(reader, invoice.id, PaymentStatus.PENDING)
+        if invoice.status in NOT_TO_BE_PAID:
+            is_owed = payment.status in (MoneyBack.OWED, SurplusBack.OWED)
+            cents = payment.amount_cents if is_owed else 0
+        cents = min(cents, left_cents(reader, payment, invoice.id))
+        if cents > 0:
+            surplus[invoice.id] = cents
+    return surplus
+
+
+def give_back(work: Work, payment: Payment, unwanted: Mapping[str, int]) -> None:
+    """Order the refund of these cents, by invoice, of a payment that succeeded for invoices not to be paid any more.
 
     If its provider does not support that, the payment shows that a person has to do it.
     """
-    if work.tx.first(RefundAttempt, eq("payment_id", payment.id)) is not None:
-        return
     connection = find_connection(work, payment.connection_id)
-    can_refund = connection is not None and connection.traits.refunds and payment.provider_payment_id is not None
-    if connection is None or not can_refund:
-        _mark(work, payment, cents, PaymentStatus.FAILED, "its provider cannot refund it")
+    if connection is None or work.tx.first(RefundAttempt, eq("payment_id", payment.id)) is not None:
         return
-    _mark(work, payment, cents, PaymentStatus.PENDING)
-    _order(work, payment, connection, invoice_id, cents)
+    can_refund = _refunding_connection(work, payment) is not None
+    for invoice_id, cents in unwanted.items():
+        attempt = _order(work, payment, connection, invoice_id, cents, asks=can_refund)
+        if not can_refund:
+            work.tx.replace(replace(attempt, status="failed", refund_status=PaymentStatus.FAILED))
+    _mark(work, payment, "its provider cannot refund it")
 
 
-def _mark(work: Work, payment: Payment, cents: int, refund: PaymentStatus, reason: str | None = None) -> None:
-    """Store the status of a refund of `cents` on its payment."""
-    status = money_back_word(payment, cents, refund)
-    work.tx.replace(replace(payment, status=status.value, is_shown=True, updated_at=work.now))
-    if refund is PaymentStatus.FAILED:
+def _mark(work: Work, payment: Payment, reason: str | None = None) -> None:
+    """Store on a payment what becomes of what is given back of it."""
+    attempts = work.tx.find(RefundAttempt, eq("payment_id", payment.id), missing("credit_note_id"))
+    word = money_back_word(payment, attempts)
+    payment = replace(payment, status=word.value, is_shown=True, updated_at=work.now)
+    work.tx.replace(payment)
+    if word in (MoneyBack.OWED, SurplusBack.OWED):
+        work.emit("payment.refund_failure", lambda: payment_view(work, payment), payment.id)
         _log.error(
             "payment_to_be_refunded",
             payment=payment.id,
             provider_payment=payment.provider_payment_id,
             connection=payment.payment_provider_code,
-            amount_cents=cents,
+            amount_cents=sum(made.amount_cents for made in attempts if made.refund_status == PaymentStatus.FAILED),
             currency=payment.amount_currency,
             reason=reason,
         )
@@ -81,7 +197,10 @@ def _order(
     invoice_id: str,
     amount_cents: int,
     note: CreditNote | None = None,
-) -> None:
+    *,
+    asks: bool = True,
+) -> RefundAttempt:
+    """Store a refund, and unless somebody else is to do it, have the provider asked for it."""
     attempt = RefundAttempt(
         id=work.new_id(),
         organization_id=work.organization.id,
@@ -92,18 +211,24 @@ def _order(
         connection_id=connection.id,
         amount_cents=amount_cents,
         currency=payment.amount_currency,
-        refunded_before_cents=work.tx.total(
-            RefundAttempt,
-            "amount_cents",
-            eq("payment_id", payment.id),
-            ne("refund_status", PaymentStatus.FAILED),
-        ),
         created_at=work.now,
         updated_at=work.now,
         attempts=0,
     )
     work.tx.insert(attempt)
-    work.schedule(AskPaymentProvider(errand=ProviderErrand.REFUND, subject_id=attempt.id), work.now)
+    if asks:
+        _ask(work, payment.id)
+    return attempt
+
+
+def _ask(work: Work, payment_id: str) -> None:
+    """Have the provider asked for the payment's oldest refund that it has not answered. One at a time: each request
+    names the total of those before.
+    """
+    unanswered = eq("payment_id", payment_id), eq("refund_status", PaymentStatus.PENDING), missing("provider_refund_id")
+    waiting = work.tx.first(RefundAttempt, *unanswered, order=[asc("created_at"), asc("id")])
+    if waiting is not None:
+        work.schedule(AskPaymentProvider(errand=ProviderErrand.REFUND, subject_id=waiting.id), work.now)
 
 
 def prepare(work: Work, task: AskPaymentProvider) -> tuple[PaymentConnection, Request[Any]] | None:
@@ -118,20 +243,30 @@ def prepare(work: Work, task: AskPaymentProvider) -> tuple[PaymentConnection, Re
         return None
     if attempt.credit_note_id is not None and note is None:
         return None
-    work.tx.replace(replace(attempt, attempts=attempt.attempts + 1))
+    made = eq("payment_id", payment.id), present("provider_refund_id"), ne("refund_status", PaymentStatus.FAILED)
+    before_cents = work.tx.total(RefundAttempt, "amount_cents", *made)
+    work.tx.replace(replace(attempt, attempts=attempt.attempts + 1, refunded_before_cents=before_cents))
     return connection, Refund(
         provider_payment_id=payment.provider_payment_id,
-        key=attempt.id if note is None else note.id,
+        key=attempt.id if note is None or _is_further(work, attempt) else note.id,
         credit_note_id=attempt.credit_note_id,
         invoice_id=attempt.invoice_id,
         customer_id=attempt.customer_id,
         amount_cents=attempt.amount_cents,
         currency=attempt.currency,
         reason=CreditNoteReason.OTHER.value if note is None else note.reason.value,
-        refunded_before_cents=attempt.refunded_before_cents,
+        refunded_before_cents=before_cents,
         since=attempt.created_at if attempt.attempts else None,
         at=work.now,
     )
+
+
+def _is_further(reader: Reader, attempt: RefundAttempt) -> bool:
+    """Whether it is not the first attempt for its note: that one has the note's id for its key."""
+    first = reader.tx.first(
+        RefundAttempt, eq("credit_note_id", attempt.credit_note_id), order=[asc("created_at"), asc("id")]
+    )
+    return first is not None and first.id != attempt.id
 
 
 def _note_of(reader: Reader, attempt: RefundAttempt) -> CreditNote | None:
@@ -146,6 +281,7 @@ def conclude(work: Work, task: AskPaymentProvider, connection: PaymentConnection
     answered = replace(attempt, provider_refund_id=answer.provider_refund_id or attempt.provider_refund_id)
     work.tx.replace(answered)
     move_refund(work, answered, answer.status, answer.refund_status)
+    _ask(work, attempt.payment_id)
 
 
 def fail(work: Work, task: AskPaymentProvider, connection: PaymentConnection, failure: ProviderFailure) -> None:
@@ -156,6 +292,7 @@ def fail(work: Work, task: AskPaymentProvider, connection: PaymentConnection, fa
     work.tx.replace(replace(attempt, error_code=failure.code))
     attempt = replace(attempt, error_code=failure.code)
     move_refund(work, attempt, "failed", PaymentStatus.FAILED, failure.message, failure.code)
+    _ask(work, attempt.payment_id)
 
 
 def move_refund(
@@ -166,22 +303,32 @@ def move_refund(
     message: str = "Payment refund failed",
     code: str | None = None,
 ) -> None:
-    """Store a refund and its credit note as pending, succeeded or failed; one that succeeded stays so."""
-    if attempt.refund_status == PaymentStatus.SUCCEEDED:
+    """Store a refund as pending, succeeded or failed, and what follows for its credit note, or its payment and invoice.
+
+    One that succeeded can still fail: the money came back.
+    """
+    before = attempt.refund_status
+    if before == PaymentStatus.SUCCEEDED and status != PaymentStatus.FAILED:
         return
-    changed = attempt.refund_status != status
     attempt = replace(attempt, status=word, refund_status=status, updated_at=work.now)
     work.tx.replace(attempt)
+    if status == before:
+        return
     if attempt.credit_note_id is None:
         payment = work.tx.get(Payment, attempt.payment_id)
-        if payment is not None and changed:
-            _mark(work, payment, attempt.amount_cents, status, message)
+        invoice = work.tx.get(Invoice, attempt.invoice_id)
+        if payment is not None and invoice is not None:
+            _mark(work, payment, message)
+            move_payment(work, invoice, PaymentEvent.RECOUNTED)
         return
     note = _note_of(work, attempt)
-    if note is None or note.refund_status == PaymentStatus.SUCCEEDED:
+    # By hand a note may be marked as refunded, whatever the provider says.
+    if note is None or (note.refund_status == PaymentStatus.SUCCEEDED != before):
         return
-    refunded_at = work.now if status == PaymentStatus.SUCCEEDED else note.refunded_at
-    work.tx.replace(replace(note, refund_status=status, refunded_at=refunded_at, updated_at=work.now))
-    if status == PaymentStatus.FAILED and changed:
+    attempts = work.tx.find(RefundAttempt, eq("credit_note_id", note.id))
+    of_note = note_refund_status(note.refund_amount_cents, attempts)
+    refunded_at = work.now if of_note == PaymentStatus.SUCCEEDED else None
+    work.tx.replace(replace(note, refund_status=of_note, refunded_at=refunded_at, updated_at=work.now))
+    if status == PaymentStatus.FAILED:
         view = partial(refund_failure_view, customer_of(work, note), note.id, message, code)
         work.emit("credit_note.provider_refund_failure", view, note.id)

@@ -66,7 +66,7 @@ class RequestPayables:
         if payment is not None and succeeded:
             payment = _note_paid(work, request, payment)
             if payment.status in GIVEN_BACK:
-                event = PaymentEvent.UNWANTED
+                event = PaymentEvent.RECOUNTED
         _move_invoices(work, request, event)
         _move_request(work, request, event)
         if payment is not None:
@@ -105,12 +105,11 @@ def _note_paid(work: Work, request: PaymentRequest, payment: Payment) -> Payment
     """The payment, marked if a part of it is to be given back."""
     invoices = {invoice.id: invoice for invoice in requested_invoices(work, request)}
     noted = noted_payment(payment.amount_cents, parts_of_request(work, request), invoices, work.now)
-    for part, paid in zip(noted.parts, noted.invoices, strict=True):
+    for part in noted.parts:
         work.tx.replace(part)
-        work.tx.replace(paid)
-        due_changed(work, paid)
+        move_payment(work, invoices[part.invoice_id], PaymentEvent.RECOUNTED)
     if noted.unwanted:
-        refunds.give_back(work, payment, next(iter(noted.unwanted)), sum(noted.unwanted.values()))
+        refunds.give_back(work, payment, noted.unwanted)
         payment = work.tx.get(Payment, payment.id) or payment
     return payment
 

@@ -6,10 +6,10 @@ from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payment_requests import RequestedInvoice
-from usagebill.core.payments import GIVEN_BACK, SURPLUS_BACK, Payment
-from usagebill.core.statuses import ChargeStatus
+from usagebill.core.payments import GIVEN_BACK, SURPLUS_BACK, Payment, RefundAttempt
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.queries.payment_requests import request_of, requested_invoices, requests_of_invoice
-from usagebill.storage.conditions import any_of, asc, eq, within
+from usagebill.storage.conditions import any_of, asc, eq, missing, ne, within
 from usagebill.work import Reader
 
 
@@ -24,17 +24,46 @@ def paid_invoices(reader: Reader, payment: Payment) -> list[Invoice]:
 
 
 def paid_cents(reader: Reader, invoice_id: str) -> int:
-    """Cents paid of an invoice, by its own payments and by those of payment requests with it."""
+    """Cents paid of an invoice, by its own payments and by those of payment requests with it, less what of them was
+    given back without a credit note.
+    """
     succeeded = eq("payment_status", ChargeStatus.SUCCEEDED)
     alone = reader.tx.total(Payment, "amount_cents", eq("invoice_id", invoice_id), succeeded)
-    return alone + reader.tx.total(RequestedInvoice, "paid_cents", eq("invoice_id", invoice_id))
+    requested = reader.tx.total(RequestedInvoice, "paid_cents", eq("invoice_id", invoice_id))
+    return alone + requested - given_back_cents(reader, invoice_id, PaymentStatus.SUCCEEDED)
+
+
+def given_back_cents(reader: Reader, invoice_id: str, status: PaymentStatus) -> int:
+    """Cents paid for an invoice that go back without a credit note, by refunds with this status."""
+    without_note = eq("invoice_id", invoice_id), missing("credit_note_id")
+    return reader.tx.total(RefundAttempt, "amount_cents", *without_note, eq("refund_status", status))
+
+
+def left_cents(reader: Reader, payment: Payment, invoice_id: str) -> int:
+    """Cents that a payment brought for an invoice and that are not refunded, nor being refunded."""
+    of_payment = eq("payment_id", payment.id), ne("refund_status", PaymentStatus.FAILED)
+    left = payment.amount_cents - reader.tx.total(RefundAttempt, "amount_cents", *of_payment)
+    if payment.payment_request_id is None:
+        return left
+    of_invoice = eq("invoice_id", invoice_id)
+    asked = eq("payment_request_id", payment.payment_request_id)
+    brought = reader.tx.total(RequestedInvoice, "paid_cents", asked, of_invoice)
+    return min(left, brought - reader.tx.total(RefundAttempt, "amount_cents", *of_payment, of_invoice))
 
 
 def paid_and_kept_cents(reader: Reader, invoice_id: str) -> int:
     """Cents paid of an invoice, without payments that came after it was voided and so are given back as such."""
     succeeded = eq("payment_status", ChargeStatus.SUCCEEDED)
     own = reader.tx.find(Payment, eq("invoice_id", invoice_id), succeeded)
-    kept = sum(payment.amount_cents for payment in own if payment.status not in GIVEN_BACK)
+    kept = 0
+    for payment in own:
+        if payment.status not in GIVEN_BACK:
+            surplus = (
+                eq("payment_id", payment.id),
+                missing("credit_note_id"),
+                eq("refund_status", PaymentStatus.SUCCEEDED),
+            )
+            kept += payment.amount_cents - reader.tx.total(RefundAttempt, "amount_cents", *surplus)
     for part in reader.tx.find(RequestedInvoice, eq("invoice_id", invoice_id)):
         payments = reader.tx.find(Payment, eq("payment_request_id", part.payment_request_id), succeeded)
         if not any(payment.status in (*GIVEN_BACK, *SURPLUS_BACK) for payment in payments):

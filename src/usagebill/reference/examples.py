@@ -269,6 +269,7 @@ EXAMPLES: Mapping[str, Any] = {
     "PUT /credit_notes/{credit_note_id}/metadata": _METADATA,
     "POST /credit_notes/{credit_note_id}/resend_email": _MAIL,
     "POST /payments": {"payment": {"invoice_id": IDS["invoice"], "amount_cents": 500, "reference": "bank transfer 17"}},
+    "POST /payments/{payment_id}/refund": {"amount_cents": 500},
     "POST /payment_receipts/{payment_receipt_id}/resend_email": _MAIL,
     "POST /payment_requests": {
         "payment_request": {

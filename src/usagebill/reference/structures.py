@@ -309,6 +309,7 @@ SHAPES: Mapping[str, object] = {
     "payment_overdue": bool,
     "payment_dispute_lost": bool,
     "partially_paid": bool,
+    "overpaid": bool,
     "filter_by_group": Mapping[str, str],
     "group": Mapping[str, str],
     "filter_by_presentation": tuple[str, ...],

@@ -11,7 +11,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.explained import ExplainedEvent, ExplainedInvoice
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import PaymentPage
-from usagebill.operations import credit_notes, fees
+from usagebill.operations import credit_notes, fees, refunds
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
 from usagebill.operations.invoices import (
@@ -63,6 +63,7 @@ class CreditNotes(Resource):
     merge_metadata = command(credit_notes.merge_metadata)
     delete_metadata = command(credit_notes.delete_metadata)
     delete_metadata_key = command(credit_notes.delete_metadata_key)
+    retry_refund = command(refunds.retry)
     download = command(documents.download_credit_note)
     download_xml = command(documents.download_credit_note_xml)
     pdf = command(documents.credit_note_pdf)
@@ -110,6 +111,7 @@ class Invoices(Resource):
                 "invoice.deleted": "A draft was deleted.",
                 "invoice.payment_status_updated": "The payment status of an invoice changed.",
                 "invoice.payment_overdue": "An invoice is overdue.",
+                "invoice.overpaid": "More was paid for an invoice than is due; a payment can be refunded.",
                 "invoice.resynced": "An invoice is to be pushed to a CRM again.",
             }.items()
         },

@@ -9,7 +9,14 @@ from usagebill.core.dunning import DunningCampaign
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.payments import Payment, PaymentMethod
-from usagebill.operations import dunning_campaigns, payment_methods, payment_receipts, payment_requests, payments
+from usagebill.operations import (
+    dunning_campaigns,
+    payment_methods,
+    payment_receipts,
+    payment_requests,
+    payments,
+    refunds,
+)
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
 from usagebill.queries.dunning import campaign_by_code
@@ -27,6 +34,7 @@ class Payments(Resource):
 
     views: ClassVar[Views] = {Payment: payment_view}
     messages: ClassVar[Messages] = {
+        "payment.refund_failure": Message("What a payment brought too much has to be given back by hand.", PaymentView),
         "payment.requires_action": Message("A customer has to confirm a payment.", PaymentView),
         "payment.succeeded": Message("A payment provider reported a successful payment.", PaymentView),
     }
@@ -35,6 +43,7 @@ class Payments(Resource):
     get = query(payments.get)
     list = query(payments.list_all)
     list_of_customer = query(payments.list_of_customer)
+    refund = command(refunds.refund)
 
 
 class PaymentMethods(Resource):

@@ -17,11 +17,11 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """`left operator right`, both columns of the same record (never true if either is absent)."""
+    """`left operator right`: a column and the sum of others of the same record (never true if one is absent)."""
 
     left: str
     operator: str
-    right: str
+    right: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +159,9 @@ def less(column: str, value: object) -> Condition:
     return Compare(column, "<", value)
 
 
-def less_than_column(column: str, other: str) -> Condition:
-    """`column` is less than `other` of the same record."""
-    return Columns(column, "<", other)
+def less_than_column(column: str, *others: str) -> Condition:
+    """`column` is less than the sum of `others` of the same record."""
+    return Columns(column, "<", others)
 
 
 def more(column: str, value: object) -> Condition:

@@ -166,9 +166,10 @@ def comparison_sql(table: str, column: str, operator: str) -> str:
 
 
 def columns_sql(table: str, condition: Columns) -> str:
-    """The comparison of two columns of a record. ValueError for an unknown operator."""
+    """The comparison of columns of a record. ValueError for an unknown operator."""
     _check(condition.operator)
-    return f"{table}.{quoted(condition.left)} {condition.operator} {table}.{quoted(condition.right)}"
+    right = " + ".join(f"{table}.{quoted(column)}" for column in condition.right)
+    return f"{table}.{quoted(condition.left)} {condition.operator} {right}"
 
 
 def _check(operator: str) -> None:

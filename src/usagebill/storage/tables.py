@@ -331,7 +331,7 @@ TABLES: tuple[Table, ...] = (
     Table(
         kind=RefundAttempt,
         name="refunds",
-        indexes=(("credit_note_id",), ("payment_id",), ("connection_id", "provider_refund_id")),
+        indexes=(("credit_note_id",), ("payment_id",), ("invoice_id",), ("connection_id", "provider_refund_id")),
         references={"credit_note_id": CreditNote},
     ),
     Table(

@@ -45,8 +45,8 @@ ROWS = [
     ((SUCCEEDED,), PaymentEvent.REQUEST_FAILED, None, False, None, False),
     ((SUCCEEDED,), PaymentEvent.REQUEST_PENDING, None, False, None, False),
     # Of a voided invoice it is counted until it is given back.
-    (UNPAID, PaymentEvent.UNWANTED, None, True, None, False),
-    ((SUCCEEDED,), PaymentEvent.UNWANTED, None, True, None, False),
+    (UNPAID, PaymentEvent.RECOUNTED, None, True, None, False),
+    ((SUCCEEDED,), PaymentEvent.RECOUNTED, None, True, None, False),
 ]
 
 

@@ -32,7 +32,7 @@ class PaymentEvent(StrEnum):
     REQUEST_SUCCEEDED = "request_succeeded"  # a payment request with it was paid
     REQUEST_PENDING = "request_pending"
     REQUEST_FAILED = "request_failed"
-    UNWANTED = "unwanted"  # money for a voided invoice, to be given back
+    RECOUNTED = "recounted"  # money for a voided invoice came, or a surplus went back
 
 
 # A charge failed.
@@ -87,7 +87,7 @@ _UNPAID: Mapping[PaymentEvent, Move] = {
     _E.REQUEST_SUCCEEDED: Move(status=_P.SUCCEEDED, ready=False, counts=True, tells=_CHANGE),
     _E.REQUEST_PENDING: Move(status=_P.PENDING, ready=False),
     _E.REQUEST_FAILED: Move(status=_P.FAILED, ready=True, tells=_CHANGE),
-    _E.UNWANTED: Move(counts=True),
+    _E.RECOUNTED: Move(counts=True),
 }
 
 # Once paid: further money is counted, so that it is visible and can be given back.
@@ -96,7 +96,7 @@ _PAID: Mapping[PaymentEvent, Move] = {
     _E.NOTICE_SUCCEEDED: Move(counts=True),
     _E.REQUEST_SUCCEEDED: Move(counts=True),
     _E.PAID_BY_HAND: Move(counts=True),
-    _E.UNWANTED: Move(counts=True),
+    _E.RECOUNTED: Move(counts=True),
 }
 
 MOVES: Mapping[tuple[PaymentStatus, PaymentEvent], Move] = {

@@ -184,6 +184,11 @@ class Invoice:
             return 0
         return self.total_amount_cents - self.total_paid_amount_cents - self.total_offset_amount_cents
 
+    @property
+    def overpaid_cents(self) -> int:
+        """The cents paid beyond what is due, which can be given back; zero once voided."""
+        return max(0, -self.due_cents)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BilledPlan:

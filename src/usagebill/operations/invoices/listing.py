@@ -35,6 +35,7 @@ from usagebill.storage.conditions import (
     less_than_column,
     missing,
     more,
+    ne,
     negate,
     present,
     related,
@@ -64,6 +65,7 @@ class InvoiceFilters:
     payment_overdue: Maybe[object] = described("Only overdue ones, or only others.")
     payment_dispute_lost: Maybe[object] = described("Only those with a lost dispute, or only others.")
     partially_paid: Maybe[object] = described("Only partially paid ones, or only others.")
+    overpaid: Maybe[object] = described("Only those that were paid beyond what is due, or only others.")
     self_billed: Maybe[object] = ABSENT
     invoice_type: Maybe[str] = described("Only those of this type.", values=tuple(InvoiceType))
     currency: Maybe[str] = ABSENT
@@ -113,7 +115,7 @@ def _conditions(reader: Reader, options: InvoiceFilters) -> list[Condition]:
     settlements = choices("settlements", options.settlements, _SETTLEMENTS, problems)
     flags = {
         name: flag(name, getattr(options, name), problems)
-        for name in ("payment_overdue", "payment_dispute_lost", "partially_paid", "self_billed")
+        for name in ("payment_overdue", "payment_dispute_lost", "partially_paid", "overpaid", "self_billed")
     }
     bounds = {name: amount(name, getattr(options, name), problems) for name in ("amount_from", "amount_to")}
     metadata = metadata_conditions(options.metadata, problems)
@@ -150,6 +152,12 @@ _SETTLED_BY: Mapping[str, Condition] = {
 }
 
 
+_OVERPAID = all_of(
+    ne("status", InvoiceStatus.VOIDED),
+    less_than_column("total_amount_cents", "total_paid_amount_cents", "total_offset_amount_cents"),
+)
+
+
 def _flag_conditions(flags: Mapping[str, bool | None]) -> list[Condition]:
     conditions: list[Condition] = [
         eq(name, flags[name]) for name in ("payment_overdue", "self_billed") if flags[name] is not None
@@ -163,4 +171,7 @@ def _flag_conditions(flags: Mapping[str, bool | None]) -> list[Condition]:
             more("total_paid_amount_cents", 0), less_than_column("total_paid_amount_cents", "total_amount_cents")
         )
         conditions.append(paid if partly else negate(paid))
+    overpaid = flags["overpaid"]
+    if overpaid is not None:
+        conditions.append(_OVERPAID if overpaid else negate(_OVERPAID))
     return conditions

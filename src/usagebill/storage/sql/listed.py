@@ -145,7 +145,7 @@ def columns_of(condition: Condition) -> list[str]:
     """The record's own columns that the condition depends on."""
     match condition:
         case Columns(left, _, right):
-            return [left, right]
+            return [left, *right]
         case AnyOf(several) | AllOf(several):
             return [column for inner in several for column in columns_of(inner)]
         case Negate(inner):

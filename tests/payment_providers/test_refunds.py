@@ -1,0 +1,181 @@
+"""What was paid beyond what is due goes back, and the sale stays; refunds of notes find the payments they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.payment_providers.test_lives import Life, living
+from tests.payment_providers.test_one_debt import Doors
+from tests.payment_servers.cashfree import CashfreeServer
+from tests.payment_servers.stripe import StripeServer
+from tests.scenarios import Scenario
+
+pytestmark = pytest.mark.now("2024-03-05T12:00:00Z")
+
+
+@pytest.fixture
+def doors(box: Scenario) -> Iterator[Doors]:
+    stripe = StripeServer(now=lambda: box.now)
+    with stripe:
+        box.entity(name="Lumen", email="billing@lumen.example")
+        doors = Doors(box, stripe, "EUR")
+        doors.stripe = stripe
+        yield doors
+
+
+def overpaid(life: Life) -> list[tuple[str, int]]:
+    """The overpaid invoices, as the list shows them, and what was paid of them."""
+    listed = life._ask("GET", "/invoices?overpaid=true")["invoices"]
+    others = life._ask("GET", "/invoices?overpaid=false")["invoices"]
+    assert len(listed) + len(others) == len(life.box.invoices())
+    return [(invoice["svc_id"], invoice["total_paid_amount_cents"]) for invoice in listed]
+
+
+def refund(life: Life, payment: Any, **fields: Any) -> Any:
+    made = life._ask("POST", f"/payments/{payment['svc_id']}/refund", **fields)["payment"]
+    life.box.run_due()
+    return life._ask("GET", f"/payments/{made['svc_id']}")["payment"]
+
+
+def refused(life: Life, payment: Any, **fields: Any) -> tuple[int, Any]:
+    status, answer = life.box.request("POST", f"/api/v1/payments/{payment['svc_id']}/refund", json=fields)
+    return status, answer.get("error_details") or answer["code"]
+
+
+def paid_twice(doors: Doors) -> tuple[Any, Any]:
+    """An invoice that was paid by hand and on a page, and the payment on the page."""
+    invoice = doors.invoice()
+    doors.page(invoice)
+    doors.pay(invoice, 1050)
+    doors.notice(doors.stripe.page_paid(next(iter(doors.pages()))))
+    return invoice, next(payment for payment in doors.payments() if payment["type"] == "provider")
+
+
+def test_a_payment_that_came_twice_goes_back_and_the_sale_stays(doors: Doors) -> None:
+    invoice, payment = paid_twice(doors)
+    assert overpaid(doors) == [(invoice["svc_id"], 2100)]
+    assert doors.sent("invoice.overpaid") == ["invoice.overpaid"]
+    (found,) = doors.box.billing.audit().findings
+    assert (found.check, found.subject_id, found.found) == ("invoice_overpaid", invoice["svc_id"], "1050")
+
+    assert refund(doors, payment)["status"] == "refunded"
+    assert [item["amount"] for item in doors.stripe.refunds.values()] == [1050]
+    doors.assert_paid(invoice)
+    assert (doors.due_cents(), overpaid(doors)) == (0, [])
+    assert doors.box.billing.audit().findings == ()
+    assert refused(doors, payment) == (405, "nothing_to_refund")
+
+
+def test_a_part_goes_back_as_often_as_there_is_more(doors: Doors) -> None:
+    invoice = doors.invoice()
+    doors.page(invoice)
+    doors.notice(doors.stripe.page_paid(next(iter(doors.pages())), amount=2000))
+    (payment,) = doors.payments()
+    assert refused(doors, payment, amount_cents=951) == (422, {"amount_cents": ["value_is_out_of_range"]})
+    assert refund(doors, payment, amount_cents=300)["status"] == "surplus_refunded"
+    assert overpaid(doors) == [(invoice["svc_id"], 1700)]
+    assert refused(doors, payment, amount_cents=651) == (422, {"amount_cents": ["value_is_out_of_range"]})
+    doors.stripe.outcomes.append("pending")
+    assert refund(doors, payment)["status"] == "surplus_refund_pending"
+    # What is under way is not ordered twice.
+    assert refused(doors, payment) == (405, "nothing_to_refund")
+    doors.notice(doors.stripe.refund_event(list(doors.stripe.refunds)[-1], "succeeded"))
+    doors.assert_paid(invoice)
+    assert [item["amount"] for item in doors.stripe.refunds.values()] == [300, 650]
+    assert doors.box.billing.audit().findings == ()
+
+
+def test_what_is_due_does_not_go_back_without_a_credit_note(doors: Doors) -> None:
+    invoice = doors.invoice()
+    doors.page(invoice)
+    doors.notice(doors.stripe.page_paid(next(iter(doors.pages()))))
+    (payment,) = doors.payments()
+    assert refused(doors, payment) == (405, "nothing_to_refund")
+    doors.assert_paid(invoice)
+
+
+def test_a_refund_that_failed_is_told_and_can_be_ordered_again(doors: Doors) -> None:
+    invoice, payment = paid_twice(doors)
+    doors.stripe.outcomes.append("not_refundable")
+    assert refund(doors, payment)["status"] == "to_be_refunded"
+    assert doors.sent("payment.refund_failure") == ["payment.refund_failure"]
+    assert overpaid(doors) == [(invoice["svc_id"], 2100)]
+    assert refund(doors, payment)["status"] == "refunded"
+    assert overpaid(doors) == []
+    assert len(doors.stripe.refunds) == 1
+
+
+def test_what_a_provider_cannot_refund_is_given_back_by_hand(box: Scenario) -> None:
+    cashfree = CashfreeServer(now=lambda: box.now)
+    with living(box, cashfree, "INR") as life:
+        invoice = life.invoice()
+        life.page(invoice)
+        (link,) = cashfree.links
+        life.notice(cashfree.link_event(link, paid="20.00"))
+        (payment,) = life.payments()
+        assert refused(life, payment) == (405, "feature_not_supported")
+        assert refund(life, payment, by_hand=True)["status"] == "surplus_refunded"
+        life.assert_paid(invoice)
+        assert box.billing.audit().findings == ()
+
+
+def test_the_part_of_a_request_that_nobody_owed_goes_back(doors: Doors) -> None:
+    first, second = doors.invoice(), doors.invoice()
+    doors.box.travel_to("2024-03-07T12:00:00Z")
+    session = doors.request_page(first, second)
+    doors.notice(doors.stripe.page_paid(session, amount=2500))
+    (payment,) = (item for item in doors.payments() if item["payment_status"] == "succeeded")
+    assert overpaid(doors) == [(second["svc_id"], 1450)]
+    assert refund(doors, payment)["status"] == "surplus_refunded"
+    assert (overpaid(doors), doors.due_cents()) == ([], 0)
+    assert [item["amount"] for item in doors.stripe.refunds.values()] == [400]
+    assert doors.box.billing.audit().findings == ()
+
+
+def paid_in_parts(doors: Doors) -> Any:
+    """An invoice that was paid on two pages, 400 and then 650 cents."""
+    invoice = doors.invoice()
+    for cents in (400, 650):
+        doors.page(invoice)
+        doors.notice(doors.stripe.page_paid(list(doors.pages())[-1], amount=cents))
+        doors.box.travel_to("2024-03-05T12:01:00Z")
+    doors.assert_paid(invoice)
+    return invoice
+
+
+def test_a_refund_larger_than_the_newest_payment_is_spread_over_payments(doors: Doors) -> None:
+    invoice = paid_in_parts(doors)
+    note = doors.credit_note(invoice, 1000)
+    assert note["refund_status"] == "succeeded"
+    assert [item["amount"] for item in doors.stripe.refunds.values()] == [650, 350]
+    assert doors.box.billing.audit().findings == ()
+
+
+def test_the_part_of_a_note_s_refund_that_failed_is_ordered_again(doors: Doors) -> None:
+    invoice = paid_in_parts(doors)
+    doors.stripe.outcomes.extend(["succeeded", "not_refundable"])
+    note = doors.credit_note(invoice, 1050)
+    assert note["refund_status"] == "failed"
+    doors._ask("POST", f"/credit_notes/{note['svc_id']}/retry_refund")
+    doors.box.run_due()
+    assert doors.refund_status(note)["refund_status"] == "succeeded"
+    assert [item["amount"] for item in doors.stripe.refunds.values()] == [650, 400]
+    status, answer = doors.box.request("POST", f"/api/v1/credit_notes/{note['svc_id']}/retry_refund")
+    assert (status, answer["code"]) == (405, "no_refund_to_retry")
+    assert doors.box.billing.audit().findings == ()
+
+
+def test_a_late_payment_of_a_void_goes_back_once_it_can(doors: Doors) -> None:
+    invoice = doors.invoice()
+    doors.page(invoice)
+    doors.void(invoice)
+    doors.stripe.outcomes.append("not_refundable")
+    doors.notice(doors.stripe.page_paid(next(iter(doors.pages()))))
+    (payment,) = doors.payments()
+    assert payment["status"] == "to_be_refunded"
+    assert refund(doors, payment)["status"] == "refunded"
+    assert doors.reread(invoice)["total_paid_amount_cents"] == 0
+    assert doors.box.billing.audit().findings == ()
