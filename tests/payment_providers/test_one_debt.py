@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.payment_providers.test_lives import Life
+from tests.payment_providers.test_lives import Life, living
+from tests.payment_servers.adyen import AdyenServer
 from tests.payment_servers.server import Fault
 from tests.payment_servers.stripe import StripeServer
 from tests.scenarios import Scenario
@@ -289,3 +290,43 @@ def test_a_part_buys_no_credits(doors: Doors) -> None:
     doors.notice(doors.stripe.page_paid(list(doors.pages())[-1]))
     assert doors.stripe.charged() == {"eur": 10_000}
     assert credits() == "100.0"
+
+
+def test_a_debit_that_fails_days_later_says_why(doors: Doors) -> None:
+    invoice = doors.debit()
+    (intent,) = doors.stripe.intents
+    doors.notice(doors.stripe.payment_event(intent, "payment_failed", code="debit_not_authorized"))
+    assert doors.reread(invoice)["payment_status"] == "failed"
+    (message,) = [item for item in doors.box.webhooks if item["webhook_type"] == "invoice.payment_failure"]
+    error = message["payment_provider_invoice_payment_error"]["provider_error"]
+    assert error == {"message": "declined", "error_code": "debit_not_authorized"}
+
+
+def test_a_link_that_a_provider_keeps_for_weeks_is_ended_with_its_debt(box: Scenario) -> None:
+    """The page of a payment request at Adyen can be used for 70 days."""
+    adyen = AdyenServer(now=lambda: box.now)
+    with living(box, adyen) as life:
+        box.entity(name="Lumen", email="billing@lumen.example")
+        life.notice(adyen.card_left("acme", "8415"))
+        adyen.outcomes.extend(["Refused", "Refused"])
+        invoice = life.invoice()
+        box.travel_to("2024-03-07T12:00:00Z")
+        ids = {"external_customer_id": "acme", "svc_invoice_ids": [invoice["svc_id"]]}
+        life._ask("POST", "/payment_requests", payment_request=ids)
+        box.run_due()
+        (link,) = (id for id, page in adyen.links.items() if page["amount"]["value"])
+        box.travel_to("2024-03-20T12:00:00Z")
+        assert adyen.links[link]["status"] == "active"
+        life.settle_by_hand(invoice)
+        assert adyen.links[link]["status"] == "expired"
+
+
+def test_a_failed_invoice_that_is_charged_again_is_said_to_be_pending(doors: Doors) -> None:
+    invoice = doors.debit()
+    (intent,) = doors.stripe.intents
+    doors.notice(doors.stripe.payment_event(intent, "payment_failed"))
+    doors.stripe.outcomes.append("processing")
+    doors._ask("POST", f"/invoices/{invoice['svc_id']}/retry_payment")
+    doors.box.run_due()
+    told = [item["invoice"] for item in doors.box.webhooks if item["webhook_type"] == "invoice.payment_status_updated"]
+    assert [item["payment_status"] for item in told] == ["failed", "pending"]

@@ -10,6 +10,8 @@ import pytest
 from tests.payment_providers.test_lives import Life, living
 from tests.payment_providers.test_one_debt import Doors
 from tests.payment_servers.cashfree import CashfreeServer
+from tests.payment_servers.gocardless import GoCardlessServer
+from tests.payment_servers.server import Fault
 from tests.payment_servers.stripe import StripeServer
 from tests.scenarios import Scenario
 
@@ -38,6 +40,11 @@ def refund(life: Life, payment: Any, **fields: Any) -> Any:
     made = life._ask("POST", f"/payments/{payment['svc_id']}/refund", **fields)["payment"]
     life.box.run_due()
     return life._ask("GET", f"/payments/{made['svc_id']}")["payment"]
+
+
+def status_of(life: Life, payment: Any) -> str:
+    status: str = life._ask("GET", f"/payments/{payment['svc_id']}")["payment"]["status"]
+    return status
 
 
 def refused(life: Life, payment: Any, **fields: Any) -> tuple[int, Any]:
@@ -179,3 +186,99 @@ def test_a_late_payment_of_a_void_goes_back_once_it_can(doors: Doors) -> None:
     assert refund(doors, payment)["status"] == "refunded"
     assert doors.reread(invoice)["total_paid_amount_cents"] == 0
     assert doors.box.billing.audit().findings == ()
+
+
+# What providers say of refunds
+
+
+def test_a_notice_that_overtakes_the_answer_is_about_our_refund(doors: Doors) -> None:
+    _, payment = paid_twice(doors)
+    doors.stripe.befall(Fault.LOST, Fault.LOST, only="POST /v1/refunds")
+    assert refund(doors, payment)["status"] == "refund_pending"
+    (id,) = doors.stripe.refunds
+    doors.notice(doors.stripe.refund_event(id, "succeeded"))
+    assert status_of(doors, payment) == "refunded"
+    doors.box.travel_to("2024-03-05T13:00:00Z")
+    assert (status_of(doors, payment), len(doors.stripe.refunds)) == ("refunded", 1)
+
+
+def test_a_notice_about_a_note_s_refund_that_overtakes_the_answer(box: Scenario) -> None:
+    gocardless = GoCardlessServer(now=lambda: box.now)
+    with living(box, gocardless, "GBP") as life:
+        life.notice(gocardless.mandate_signed(next(iter(gocardless.customers)), "MD1"))
+        invoice = life.invoice()
+        (debit,) = gocardless.payments
+        life.notice(gocardless.payment_event(debit, "paid_out"))
+        gocardless.befall(Fault.LOST, Fault.LOST, only="POST /refunds")
+        note = life.credit_note(invoice, 400)
+        (id,) = gocardless.refunds
+        about = {"resource_metadata": gocardless.refunds[id]["metadata"]}
+        life.notice(gocardless.batch(gocardless.event("refunds", "paid", {"refund": id}, **about)))
+        assert life.refund_status(note)["refund_status"] == "succeeded"
+        box.travel_to("2024-03-05T13:00:00Z")
+        assert (life.refund_status(note)["refund_status"], len(gocardless.refunds)) == ("succeeded", 1)
+
+
+def test_a_refund_whose_money_came_back_has_failed(doors: Doors) -> None:
+    invoice, payment = paid_twice(doors)
+    assert refund(doors, payment)["status"] == "refunded"
+    (id,) = doors.stripe.refunds
+    late = doors.stripe.refund_event(id, "succeeded")
+    doors.notice(doors.stripe.refund_event(id, "failed"))
+    assert status_of(doors, payment) == "to_be_refunded"
+    assert overpaid(doors) == [(invoice["svc_id"], 2100)]
+    # An older notice comes late.
+    doors.notice(late)
+    assert status_of(doors, payment) == "to_be_refunded"
+    assert doors.sent("payment.refund_failure", "invoice.overpaid") == [
+        "invoice.overpaid",
+        "payment.refund_failure",
+        "invoice.overpaid",
+    ]
+
+
+def test_the_refund_of_a_note_whose_money_came_back_has_failed(doors: Doors) -> None:
+    invoice = paid_in_parts(doors)
+    note = doors.credit_note(invoice, 600)
+    assert note["refund_status"] == "succeeded"
+    (id,) = doors.stripe.refunds
+    doors.notice(doors.stripe.refund_event(id, "failed"))
+    assert doors.refund_status(note)["refund_status"] == "failed"
+    assert doors.sent("credit_note.provider_refund_failure") == ["credit_note.provider_refund_failure"]
+
+
+# What is refused
+
+
+def test_money_that_the_bank_took_back_is_not_refunded(doors: Doors) -> None:
+    invoice = paid_in_parts(doors)
+    doors._ask("POST", f"/invoices/{invoice['svc_id']}/lose_dispute")
+    items = [{"fee_id": invoice["fees"][0]["svc_id"], "amount_cents": 400}]
+    note = {"invoice_id": invoice["svc_id"], "reason": "other", "items": items}
+    sent = {"credit_note": {**note, "refund_amount_cents": 400}}
+    status, answer = doors.box.request("POST", "/api/v1/credit_notes", json=sent)
+    assert (status, answer["error_details"]) == (422, {"refund_amount_cents": ["dispute_lost"]})
+    assert "the customer's bank has taken the money back" in answer["message"]
+    estimate = doors._ask(
+        "POST", "/credit_notes/estimate", credit_note={"invoice_id": invoice["svc_id"], "items": items}
+    )
+    assert estimate["estimated_credit_note"]["max_refundable_amount_cents"] == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "code"),
+    [
+        ("paid_at", "2024-03-05T12:00:01Z", "date_in_the_future"),
+        ("amount_currency", "USD", "currencies_does_not_match"),
+    ],
+)
+def test_a_payment_by_hand_that_cannot_be_is_refused(doors: Doors, field: str, value: str, code: str) -> None:
+    invoice = doors.invoice()
+    payment = {"invoice_id": invoice["svc_id"], "amount_cents": 1050, "reference": "bank"}
+    sent = {"payment": {**payment, field: value}}
+    status, answer = doors.box.request("POST", "/api/v1/payments", json=sent)
+    assert (status, answer["error_details"]) == (422, {field: [code]})
+    assert doors.due_cents() == 1050
+    right = {"paid_at": "2024-03-05T12:00:00Z", "amount_currency": "EUR"}
+    doors._ask("POST", "/payments", payment={**payment, **right})
+    doors.assert_paid(invoice)

@@ -75,8 +75,10 @@ class Balance:
         """The refundable amount of the invoice, in cents."""
         invoice = self.invoice
         paid = invoice.total_paid_amount_cents
-        if invoice.status == InvoiceStatus.DRAFT or (
-            invoice.payment_status != PaymentStatus.SUCCEEDED and paid == invoice.total_amount_cents
+        if (
+            invoice.status == InvoiceStatus.DRAFT
+            or invoice.payment_dispute_lost_at is not None
+            or (invoice.payment_status != PaymentStatus.SUCCEEDED and paid == invoice.total_amount_cents)
         ):
             return 0
         refunded = sum(note.refund_amount_cents for note in self.notes)

@@ -112,6 +112,8 @@ def fitting_parts(balance: Balance, requested: Parts, result: Credited) -> Parts
         of_other_notes=of_other_notes,
         top_up=invoice.invoice_type == InvoiceType.CREDIT,
     )
+    if requested.refund > 0 and invoice.payment_dispute_lost_at is not None:
+        problems["refund_amount_cents"] = ["dispute_lost"]
     if problems:
         raise Invalid(problems)
     most = largest_parts(requested, of_other_notes, gross_cents=gross, total_cents=total_cents, paid_cents=paid_cents)

@@ -64,6 +64,10 @@ CODES: Mapping[str, Refusal] = {
         "is not a date or time", 'send ISO 8601, for instance "2026-03-31" or "2026-03-31T12:00:00Z"'
     ),
     "invalid_timestamp": Refusal("is not a time", 'send ISO 8601, for instance "2026-03-31T12:00:00Z"'),
+    "date_in_the_future": Refusal("is in the future", "send a time that has passed"),
+    "dispute_lost": Refusal(
+        "cannot be refunded: the customer's bank has taken the money back", "credit it, or offset what is due"
+    ),
     "cannot_be_in_past": Refusal("is in the past", "send a time in the future"),
     "invalid_timezone": Refusal("is not a time zone", 'send a name of the tz database, for instance "Europe/Paris"'),
     "not_a_valid_country_code": Refusal("is not a country", 'send two letters of ISO 3166, for instance "FR"'),

@@ -275,6 +275,15 @@ def money_back_word(payment: Payment, attempts: Sequence[RefundAttempt]) -> Mone
     return words.PENDING if PaymentStatus.PENDING in statuses else words.DONE
 
 
+def is_refund_late(attempt: RefundAttempt, status: PaymentStatus) -> bool:
+    """Whether this is no news about a refund, or old news. One that succeeded can still fail, as the money may come
+    back; one that the provider accepted and that failed does not succeed any more.
+    """
+    if attempt.refund_status == PaymentStatus.SUCCEEDED:
+        return status != PaymentStatus.FAILED
+    return attempt.refund_status == PaymentStatus.FAILED and attempt.provider_refund_id is not None
+
+
 def is_refund_due(note: CreditNote, invoice: Invoice) -> bool:
     """Whether the note's refund is still to be paid back: never for an invoice whose dispute the customer won."""
     is_open = note.refund_amount_cents > 0 and note.refund_status != PaymentStatus.SUCCEEDED

@@ -140,10 +140,13 @@ class Methods:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageUrl:
-    """A page to send the customer to. `provider_page_id` is set if the page can be ended."""
+    """A page to send the customer to. `provider_page_id` is set if the page can be ended, `expires_at` if it can be
+    used for more than a day.
+    """
 
     url: str
     provider_page_id: str | None = None
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -477,11 +480,12 @@ class PaymentMoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefundMoved:
-    """The state of a refund has changed."""
+    """The state of a refund has changed. `key` is our key of its request, where the provider returns it."""
 
     provider_refund_id: str
     status: str
     refund_status: PaymentStatus
+    key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

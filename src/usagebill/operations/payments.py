@@ -36,7 +36,8 @@ class PaymentInput:
     invoice_id: Maybe[str] = described(required="create")
     amount_cents: Maybe[object] = described("The amount paid.", unit="cents", example=100, required="create")
     reference: Maybe[str] = described("Your reference of the payment.", example="bank transfer 17", required="create")
-    paid_at: Maybe[object] = described("When it was paid.", default="now")
+    paid_at: Maybe[object] = described("When it was paid: not in the future.", default="now")
+    amount_currency: Maybe[str] = described("The currency of the amount: that of the invoice.", default="the same")
 
 
 @Input
@@ -62,6 +63,10 @@ def create(work: Work, request: PaymentInput) -> Payment:
     paid_at = _paid_at(work, request.paid_at)
     reference = request.reference or ""
     problems = payment_errors(invoice, amount, reference)
+    if paid_at > work.now:
+        problems["paid_at"] = ["date_in_the_future"]
+    if request.amount_currency and request.amount_currency != invoice.currency:
+        problems["amount_currency"] = ["currencies_does_not_match"]
     if any(
         payment_request.payment_status == PaymentStatus.SUCCEEDED
         for payment_request in requests_of_invoice(work, invoice.id)

@@ -30,12 +30,21 @@ from usagebill.core.payment_notices import (
 )
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
-from usagebill.core.payments import LIVE, NoticeStatus, Payment, PaymentMethod, ProviderNotice, RefundAttempt
+from usagebill.core.payments import (
+    LIVE,
+    NoticeStatus,
+    Payment,
+    PaymentMethod,
+    ProviderNotice,
+    RefundAttempt,
+    is_refund_late,
+)
 from usagebill.core.provider_requests import (
     AccountReady,
     AccountRefused,
     DefaultMethodCleared,
     DisputeLost,
+    FailureKind,
     MethodAdded,
     MethodRemoved,
     Notice,
@@ -51,14 +60,14 @@ from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.inputs import Input, Maybe, Paging, described
 from usagebill.logs import Log
 from usagebill.operations.disputes import lose
-from usagebill.operations.payables import PAYABLES, find_payable, move
+from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure
 from usagebill.operations.payment_methods import clear_default, forget_method, keep_method, stop_method
 from usagebill.operations.payment_orders import order_payment
 from usagebill.operations.provider_customers import tell_created, tell_error
 from usagebill.operations.refunds import move_refund
 from usagebill.queries.payment_providers import find_connection
 from usagebill.queries.payments import paid_invoices
-from usagebill.storage.conditions import asc, eq, less
+from usagebill.storage.conditions import any_of, asc, eq, less
 from usagebill.storage.ports import Page
 from usagebill.views.payments import payment_view
 from usagebill.work import Reader, Work
@@ -196,7 +205,7 @@ def _payment_moved(work: Work, connection: PaymentConnection, moved: PaymentMove
     payment = _moved(work, payment, moved)
     if moved.payment_status == ChargeStatus.FAILED and _is_left_alone(work, collectable, payment):
         return None
-    _settle(work, collectable, payment)
+    _settle(work, collectable, payment, moved)
     return None
 
 
@@ -237,13 +246,17 @@ def _moved(work: Work, payment: Payment, moved: PaymentMoved) -> Payment:
     return payment
 
 
-def _settle(work: Work, collectable: Collectable, payment: Payment) -> None:
-    """Announce a payment that a notice made succeed, and update its payable."""
+def _settle(work: Work, collectable: Collectable, payment: Payment, moved: PaymentMoved) -> None:
+    """Announce a payment that a notice made succeed or fail, and update its payable."""
     was_paid = collectable.payment_status == PaymentStatus.SUCCEEDED
     if payment.payment_status == ChargeStatus.SUCCEEDED:
         PAYABLES[collectable.type].note(work, collectable.id, None)
         if collectable.type is PayableType.INVOICE and not was_paid:
             work.emit("payment.succeeded", lambda: payment_view(work, payment), payment.id)
+    elif payment.payment_status == ChargeStatus.FAILED and not was_paid:
+        message = moved.error_message or moved.status
+        failure = ProviderFailure(kind=FailureKind.DECLINED, code=moved.error_code or moved.status, message=message)
+        tell_failure(work, collectable, failure)
     move(work, collectable, notice_event(payment.payment_status), payment)
 
 
@@ -289,7 +302,7 @@ def _new_payment(work: Work, connection: PaymentConnection, moved: PaymentMoved)
     )
     PAYABLES[collectable.type].attempt(work, collectable.id)
     work.tx.insert(payment)
-    _settle(work, collectable, payment)
+    _settle(work, collectable, payment, moved)
     return None
 
 
@@ -297,15 +310,32 @@ def _new_payment(work: Work, connection: PaymentConnection, moved: PaymentMoved)
 
 
 def _refund_moved(work: Work, connection: PaymentConnection, moved: RefundMoved) -> str | None:
-    attempt = work.tx.first(
-        RefundAttempt, eq("connection_id", connection.id), eq("provider_refund_id", moved.provider_refund_id)
-    )
+    attempt = _known_refund(work, connection, moved)
     if attempt is None:
         return TOO_EARLY
-    if attempt.refund_status == PaymentStatus.SUCCEEDED or attempt.status == moved.status:
+    if attempt.status == moved.status or is_refund_late(attempt, moved.refund_status):
         return REPEATED
+    attempt = replace(attempt, provider_refund_id=moved.provider_refund_id)
+    work.tx.replace(attempt)
     move_refund(work, attempt, moved.status, moved.refund_status)
     return None
+
+
+def _known_refund(reader: Reader, connection: PaymentConnection, moved: RefundMoved) -> RefundAttempt | None:
+    """Our refund, by the provider's id, else by the key that we sent with an unanswered request: its own id, or for the
+    first one of a credit note, the note's.
+    """
+    of_connection = eq("connection_id", connection.id)
+    attempt = reader.tx.first(RefundAttempt, of_connection, eq("provider_refund_id", moved.provider_refund_id))
+    if attempt is not None or moved.key is None:
+        return attempt
+    sent = reader.tx.first(
+        RefundAttempt,
+        of_connection,
+        any_of(eq("id", moved.key), eq("credit_note_id", moved.key)),
+        order=[asc("created_at"), asc("id")],
+    )
+    return None if sent is None or sent.provider_refund_id is not None else sent
 
 
 def _dispute_lost(work: Work, connection: PaymentConnection, lost: DisputeLost) -> str | None:

@@ -23,6 +23,7 @@ from usagebill.core.payments import (
     RefundAttempt,
     SurplusBack,
     is_refund_due,
+    is_refund_late,
     money_back_word,
     note_refund_status,
     refund_shares,
@@ -278,9 +279,11 @@ def conclude(work: Work, task: AskPaymentProvider, connection: PaymentConnection
     attempt = work.tx.get(RefundAttempt, task.subject_id)
     if attempt is None:
         return
+    # A notice may have come before the answer: then its status counts.
     answered = replace(attempt, provider_refund_id=answer.provider_refund_id or attempt.provider_refund_id)
     work.tx.replace(answered)
-    move_refund(work, answered, answer.status, answer.refund_status)
+    if attempt.provider_refund_id is None:
+        move_refund(work, answered, answer.status, answer.refund_status)
     _ask(work, attempt.payment_id)
 
 
@@ -308,7 +311,7 @@ def move_refund(
     One that succeeded can still fail: the money came back.
     """
     before = attempt.refund_status
-    if before == PaymentStatus.SUCCEEDED and status != PaymentStatus.FAILED:
+    if is_refund_late(attempt, status):
         return
     attempt = replace(attempt, status=word, refund_status=status, updated_at=work.now)
     work.tx.replace(attempt)

@@ -161,8 +161,9 @@ class AdyenProvider(PaymentProvider):
         is_invoice = request.payable.type is PayableType.INVOICE
         reference = (request.payable.number or request.payable.id) if is_invoice else "Overdue invoices"
         longest = request.at + _LONGEST_LINK
+        expires_at = min(request.expires_at or longest, longest)
         fields = {
-            **_link(connection, request.payer, min(request.expires_at or longest, longest)),
+            **_link(connection, request.payer, expires_at),
             "reference": reference[-_LONGEST_REFERENCE:],
             "amount": {
                 "value": minor_units("adyen", request.amount_cents, request.currency),
@@ -171,7 +172,7 @@ class AdyenProvider(PaymentProvider):
             "metadata": dict(request.metadata),
             **(_KEPT if request.keeps_method else {}),
         }
-        return _page(self._post(connection, "/paymentLinks", fields, request.key))
+        return replace(_page(self._post(connection, "/paymentLinks", fields, request.key)), expires_at=expires_at)
 
     def expire_page(self, connection: PaymentConnection, request: ExpirePage) -> Done:
         """Expire an unpaid link."""
@@ -416,6 +417,7 @@ def _refund_moved(item: Json, *, has_succeeded: bool) -> RefundMoved:
         provider_refund_id=required_text(item, "pspReference"),
         status="succeeded" if has_succeeded else "failed",
         refund_status=PaymentStatus.SUCCEEDED if has_succeeded else PaymentStatus.FAILED,
+        key=text(item, "merchantReference"),
     )
 
 

@@ -232,7 +232,9 @@ class GoCardlessProvider(PaymentProvider):
         if about == "refunds" and action in _REFUND_ACTIONS:
             refund = required_text(event, "links", "refund")
             status = _REFUND_STATUSES.get(action, PaymentStatus.PENDING)
-            return (RefundMoved(provider_refund_id=refund, status=action, refund_status=status),)
+            metadata = value(event, "resource_metadata")
+            key = text(metadata, "svc_refund_id") or text(metadata, "svc_credit_note_id")
+            return (RefundMoved(provider_refund_id=refund, status=action, refund_status=status, key=key),)
         if about == "mandates" and action == "created":
             return (self._mandate_added(connection, required_text(event, "links", "mandate")),)
         if about == "mandates" and action == "replaced":

@@ -24,10 +24,10 @@ PENDING, SUCCEEDED, FAILED = PaymentStatus.PENDING, PaymentStatus.SUCCEEDED, Pay
 # as before), and whether a new status is told of.
 ROWS = [
     (UNPAID, charge_event(ChargeStatus.SUCCEEDED), SUCCEEDED, True, False, True),
-    (UNPAID, charge_event(ChargeStatus.PROCESSING), PENDING, False, False, False),
-    (UNPAID, charge_event(ChargeStatus.PENDING), PENDING, False, True, False),
+    (UNPAID, charge_event(ChargeStatus.PROCESSING), PENDING, False, False, True),
+    (UNPAID, charge_event(ChargeStatus.PENDING), PENDING, False, True, True),
     (UNPAID, charge_event(ChargeStatus.FAILED), FAILED, False, True, False),
-    (UNPAID, PaymentEvent.CHARGE_AGAIN, PENDING, False, True, False),
+    (UNPAID, PaymentEvent.CHARGE_AGAIN, PENDING, False, True, True),
     (UNPAID, PaymentEvent.NOTHING_DUE, SUCCEEDED, False, False, True),
     (UNPAID, notice_event(ChargeStatus.SUCCEEDED), SUCCEEDED, True, False, True),
     (UNPAID, notice_event(ChargeStatus.FAILED), FAILED, False, True, True),
@@ -40,7 +40,7 @@ ROWS = [
     (UNPAID, PaymentEvent.PAID_BY_HAND, SUCCEEDED, True, None, True),
     (UNPAID, PaymentEvent.OFFSET, SUCCEEDED, False, None, True),
     (UNPAID, PaymentEvent.REQUEST_SUCCEEDED, SUCCEEDED, True, False, True),
-    (UNPAID, PaymentEvent.REQUEST_PENDING, PENDING, False, False, False),
+    (UNPAID, PaymentEvent.REQUEST_PENDING, PENDING, False, False, True),
     (UNPAID, PaymentEvent.REQUEST_FAILED, FAILED, False, True, True),
     ((SUCCEEDED,), PaymentEvent.REQUEST_FAILED, None, False, None, False),
     ((SUCCEEDED,), PaymentEvent.REQUEST_PENDING, None, False, None, False),

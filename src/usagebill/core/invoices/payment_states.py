@@ -74,10 +74,10 @@ _P, _E, _CHANGE = PaymentStatus, PaymentEvent, Telling.ON_CHANGE
 # From pending or failed.
 _UNPAID: Mapping[PaymentEvent, Move] = {
     _E.CHARGE_SUCCEEDED: Move(status=_P.SUCCEEDED, ready=False, counts=True, tells=_CHANGE),
-    _E.CHARGE_PROCESSING: Move(status=_P.PENDING, ready=False),
-    _E.CHARGE_PENDING: Move(status=_P.PENDING, ready=True),
+    _E.CHARGE_PROCESSING: Move(status=_P.PENDING, ready=False, tells=_CHANGE),
+    _E.CHARGE_PENDING: Move(status=_P.PENDING, ready=True, tells=_CHANGE),
     _E.CHARGE_FAILED: Move(status=_P.FAILED, ready=True),
-    _E.CHARGE_AGAIN: Move(status=_P.PENDING, ready=True),
+    _E.CHARGE_AGAIN: Move(status=_P.PENDING, ready=True, tells=_CHANGE),
     _E.NOTHING_DUE: Move(status=_P.SUCCEEDED, ready=False, tells=_CHANGE),
     _E.NOTICE_SUCCEEDED: Move(status=_P.SUCCEEDED, ready=False, counts=True, tells=_CHANGE),
     _E.NOTICE_PROCESSING: Move(status=_P.PENDING, ready=False, tells=_CHANGE),
@@ -85,7 +85,7 @@ _UNPAID: Mapping[PaymentEvent, Move] = {
     _E.PAID_BY_HAND: Move(status=_P.SUCCEEDED, counts=True, tells=_CHANGE),
     _E.OFFSET: Move(status=_P.SUCCEEDED, tells=_CHANGE),
     _E.REQUEST_SUCCEEDED: Move(status=_P.SUCCEEDED, ready=False, counts=True, tells=_CHANGE),
-    _E.REQUEST_PENDING: Move(status=_P.PENDING, ready=False),
+    _E.REQUEST_PENDING: Move(status=_P.PENDING, ready=False, tells=_CHANGE),
     _E.REQUEST_FAILED: Move(status=_P.FAILED, ready=True, tells=_CHANGE),
     _E.RECOUNTED: Move(counts=True),
 }

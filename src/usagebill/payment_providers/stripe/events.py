@@ -82,7 +82,8 @@ def meaning(client: StripeClient, connection: PaymentConnection, notice: Notice)
             return MethodRemoved(provider_method_id=required_text(subject, "id"))
         case "charge.refund.updated":
             id, word = required_text(subject, "id"), required_text(subject, "status")
-            return RefundMoved(provider_refund_id=id, status=word, refund_status=refund_status(word))
+            key = text(subject, "metadata", "svc_refund_id") or text(subject, "metadata", "svc_credit_note_id")
+            return RefundMoved(provider_refund_id=id, status=word, refund_status=refund_status(word), key=key)
         case "charge.dispute.closed":
             return _dispute(event, subject)
     return Unhandled(reason=f"{notice.type} is not known", known=False)
