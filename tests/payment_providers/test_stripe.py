@@ -555,7 +555,8 @@ def test_refunds_that_take_their_time(
     assert refunded.provider_refund_id is not None
     moved = understood(http, main, stripe.refund_event(refunded.provider_refund_id, "succeeded"))
     id = refunded.provider_refund_id
-    assert moved == RefundMoved(provider_refund_id=id, status="succeeded", refund_status=PaymentStatus.SUCCEEDED)
+    succeeded = PaymentStatus.SUCCEEDED
+    assert moved == RefundMoved(provider_refund_id=id, status="succeeded", refund_status=succeeded, key="note-1")
 
 
 def test_a_charge_that_cannot_be_refunded(
