@@ -115,6 +115,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "metadata": ("metadata[tier]=gold", "metadata[tier]="),
     "overridden": ("overridden=true", "overridden=false"),
     "overriden": ("overriden=true",),
+    "overpaid": ("overpaid=true", "overpaid=false"),
     "partially_paid": ("partially_paid=true", "partially_paid=false"),
     "payment_dispute_lost": ("payment_dispute_lost=true", "payment_dispute_lost=false"),
     "payment_overdue": ("payment_overdue=true", "payment_overdue=false"),
