@@ -25,7 +25,10 @@ from usagebill.cli import main
 from usagebill.clock import ManualClock
 
 HOSTILE = '=cmd|"x"!A1, "東京"\nnext'
-KINDS = ("invoices", "fees", "events", "payments", "credit_notes", "credits", "taxes", "ledger", "usage")
+KINDS = (
+    *("invoices", "fees", "events", "payments", "credit_notes", "credits", "taxes", "ledger", "receivables"),
+    "usage",
+)
 
 
 def run(*arguments: str, code: int = 0) -> str:

@@ -227,3 +227,29 @@ def test_the_commands_that_close_a_month_run_as_they_are_written(books: Books, m
     for _, *arguments in commands:
         done = CliRunner().invoke(main, arguments)
         assert done.exit_code == 0, (arguments, done.output)
+
+
+def test_plan_fees_in_advance_are_earned_by_the_day(books: Books) -> None:
+    billing = books.billing
+    coupon: dict[str, Any] = {"coupon_type": "percentage", "percentage_rate": "10", "frequency": "forever"}
+    billing.coupons.create(name="ten", code="ten", expiration="no_expiration", **coupon)
+    billing.applied_coupons.apply(external_customer_id="koch", coupon_code="ten")
+    billing.plans.create(**plan_fields(code="p", amount_cents=3100, pay_in_advance=True))
+    # An anniversary of 10 March: 22 days in March, 9 in April. 31.00 less 10 %: 0.90 a day.
+    billing.subscriptions.create(
+        external_customer_id="koch", plan_code="p", external_id="s", billing_time="anniversary"
+    )
+    billing.run_due(strict=True)
+
+    def months(*bounds: str) -> list[tuple[str, int, int]]:
+        rows = books.table("deferred_revenue", *bounds)
+        return [(f"{row['month']:%m}", row["earned_cents"], row["deferred_cents"]) for row in rows]
+
+    assert months() == [("03", 1980, 810), ("04", 810, 0)]
+    assert months("--from", "2026-03-01", "--to", "2026-04-01") == [("03", 1980, 810)]
+    (row, _) = books.table("deferred_revenue")
+    assert (row["from_date"], row["to_date"]) == (date(2026, 3, 10), date(2026, 4, 9))
+    books.clock.set(at("2026-04-02"))
+    (invoice,) = billing.invoices.list()
+    billing.invoices.void(invoice.id)
+    assert months() == [("03", 1980, 810), ("04", -1980, 0)]

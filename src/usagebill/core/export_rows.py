@@ -12,6 +12,7 @@ from typing import TypeAlias
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.customers import Customer
+from usagebill.core.deferred_revenue import Earned
 from usagebill.core.events import Event, property_text
 from usagebill.core.fees import AppliedTax, Fee, FeeType, TaxKey
 from usagebill.core.invoices.records import Invoice
@@ -596,6 +597,36 @@ def receivable_row(invoice: Invoice, parties: Parties, cents: int, day: date) ->
         "amount_cents": cents,
         "amount": major_from_cents(cents, invoice.currency),
         "self_billed": _yes_or_no(invoice.self_billed),
+    }
+
+
+DEFERRED_COLUMNS: Mapping[str, type] = {
+    "month": date,
+    **dict.fromkeys(("invoice_number", "external_customer_id", "fee_type", "item_code", "item_name"), str),
+    **dict.fromkeys(("from_date", "to_date"), date),
+    "currency": str,
+    **dict.fromkeys(("earned_cents", "deferred_cents"), int),
+    **dict.fromkeys(("earned", "deferred"), Decimal),
+    **PARTY_COLUMNS,
+}
+
+
+def deferred_row(fee: Fee, invoice: Invoice, parties: Parties, first: date, last: date, earned: Earned) -> Row:
+    """What a fee in advance for the days from `first` to `last` earned in a month, and what it deferred at its end."""
+    return {
+        **_party_values(parties),
+        "month": earned.month,
+        "invoice_number": invoice.number,
+        "fee_type": fee.fee_type,
+        "item_code": fee.item.code,
+        "item_name": fee.item.name,
+        "from_date": first,
+        "to_date": last,
+        "currency": fee.currency,
+        "earned_cents": earned.earned_cents,
+        "deferred_cents": earned.deferred_cents,
+        "earned": major_from_cents(earned.earned_cents, fee.currency),
+        "deferred": major_from_cents(earned.deferred_cents, fee.currency),
     }
 
 

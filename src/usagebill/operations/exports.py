@@ -15,10 +15,12 @@ from zoneinfo import ZoneInfo
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.days import local_date
+from usagebill.core.deferred_revenue import Change as EarnedChange, earned_by_month
 from usagebill.core.documents.electronic import kinds_of
 from usagebill.core.documents.sources import InvoiceSource
 from usagebill.core.export_rows import (
     CREDIT_COLUMNS,
+    DEFERRED_COLUMNS,
     EVENT_COLUMNS,
     FEE_COLUMNS,
     FOCUS_COLUMNS,
@@ -36,6 +38,7 @@ from usagebill.core.export_rows import (
     Row,
     categories,
     credit_rows,
+    deferred_row,
     event_row,
     fee_row,
     focus_rows,
@@ -51,15 +54,15 @@ from usagebill.core.export_rows import (
     void_rows,
     wallet_row,
 )
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import ISSUED, VISIBLE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.ledger import Account, Movement
-from usagebill.core.numbers import divide, multiply
+from usagebill.core.numbers import divide, multiply, round_cents, total
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
 from usagebill.core.payments import Payment, RefundAttempt
 from usagebill.core.subscriptions import Subscription
-from usagebill.core.taxes import net_of_coupons
+from usagebill.core.taxes import net_of_coupons, net_of_part
 from usagebill.core.wallet_transactions import TransactionKind, WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.operations.issuers import issuer
@@ -289,6 +292,46 @@ def _ledger_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
         yield ledger_row(movement, parties, _invoice(reader, movement.invoice_id))
 
 
+# Fees that are earned day by day if they were billed ahead.
+_BY_DAY = (FeeType.SUBSCRIPTION, FeeType.FIXED_CHARGE)
+
+
+def _ahead() -> list[Condition]:
+    issued = related(Invoice, "invoice_id", within("status", ISSUED), eq("self_billed", False))
+    return [within("fee_type", _BY_DAY), eq("pay_in_advance", True), issued]
+
+
+def _deferred_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
+    for fee in _fees(reader, _ahead()):
+        invoice = _invoice(reader, fee.invoice_id)
+        if invoice is None or fee.from_datetime is None or fee.to_datetime is None:
+            continue
+        zone = ZoneInfo(invoice.timezone)
+        first, last = local_date(fee.from_datetime, zone), local_date(fee.to_datetime, zone)
+        for earned in earned_by_month(first, last, _billed(reader, fee, invoice)):
+            is_late = end is not None and earned.month >= end.date()
+            if not is_late and (start is None or earned.month >= start.date().replace(day=1)):
+                yield deferred_row(fee, invoice, _parties(reader, invoice), first, last, earned)
+
+
+def _billed(reader: Reader, fee: Fee, invoice: Invoice) -> list[EarnedChange]:
+    """What was billed of a fee, less its coupons, and what credit notes and a void took back of it."""
+    changes = [EarnedChange(day=invoice.issuing_date, cents=round_cents(net_of_coupons(fee)))]
+    for note in reader.tx.find(CreditNote, *_notes_of(invoice)):
+        items = [item.precise_amount_cents for item in note.items if item.fee_id == fee.id]
+        if items and not note.of_void:
+            cents = round_cents(net_of_part(fee, total(items)))
+            changes.append(EarnedChange(day=note.issuing_date, cents=-cents))
+    if invoice.voided_at is not None:
+        day = local_date(invoice.voided_at, ZoneInfo(invoice.timezone))
+        changes.append(EarnedChange(day=day, cents=-sum(change.cents for change in changes)))
+    return changes
+
+
+def _notes_of(invoice: Invoice) -> list[Condition]:
+    return [eq("invoice_id", invoice.id), eq("status", CreditNoteStatus.FINALIZED)]
+
+
 def _debts(start: Bound, end: Bound) -> list[Condition]:
     return [within("account", (Account.RECEIVABLE, Account.PAYABLE)), *_posted_on(None, end)]
 
@@ -380,6 +423,12 @@ EXPORTS: Mapping[str, Export] = {
         columns=WALLET_COLUMNS,
         count=lambda reader, start, end: reader.tx.count(Wallet, *_made(start, end)),
         rows=_wallet_rows,
+    ),
+    "deferred_revenue": Export(
+        columns=DEFERRED_COLUMNS,
+        # Of fees; each has a row for every month.
+        count=lambda reader, start, end: reader.tx.count(Fee, *_ahead()),
+        rows=_deferred_rows,
     ),
     "receivables": Export(
         columns=RECEIVABLE_COLUMNS,
