@@ -160,12 +160,12 @@ def _billed_ahead(lived: Lived) -> Iterator[str]:
         line.amount_cents for invoice in _counting(lived) for line in invoice.credits if line.item_type == "invoice"
     )
     notes = [note for note in _live_notes(lived) if note.invoice_id in {invoice.id for invoice in ahead}]
+    if any(act.what == "void" and act.code for act in lived.acts):
+        return
     if any(invoice.coupons_amount_cents for invoice in ahead):
         if deducted > given:
             yield f"{given} cents of fees, {deducted} deducted"
         return  # what a coupon paid of it is not credited
-    if any(act.what == "void" and act.code for act in lived.acts):
-        return
     credited = sum(note.sub_total_excluding_taxes_amount_cents for note in notes if note.id not in lived.by_hand)
     if any(note.id in lived.by_hand for note in notes):
         return
