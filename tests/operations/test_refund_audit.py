@@ -132,6 +132,13 @@ def an_invoice_that_is_paid_and_does_not_say_so(work: Work) -> None:
     work.tx.replace(replace(invoice(work), payment_status=PaymentStatus.FAILED))
 
 
+def an_invoice_that_was_paid_twice(work: Work) -> None:
+    paid = payment(work)
+    again = replace(paid, id=work.new_id(), provider_payment_id="pi_again", status="succeeded")
+    work.tx.insert(again)
+    work.tx.replace(replace(invoice(work), total_paid_amount_cents=2 * paid.amount_cents))
+
+
 PLANTS: list[tuple[Plant, str]] = [
     (a_refund_of_another_customers_payment, "refund"),
     (a_refund_of_a_payment_that_failed, "refund"),
@@ -147,6 +154,7 @@ PLANTS: list[tuple[Plant, str]] = [
     (money_kept_that_nobody_was_to_pay, "payment"),
     (a_charge_that_nobody_asks_about, "payment"),
     (an_invoice_that_is_paid_and_does_not_say_so, "invoice_paid"),
+    (an_invoice_that_was_paid_twice, "invoice_overpaid"),
 ]
 
 

@@ -45,6 +45,9 @@ class SurplusBack(StrEnum):
 
 SURPLUS_BACK = tuple(SurplusBack)
 
+# States of a payment of which a person has to give something back.
+TO_BE_REFUNDED = (MoneyBack.OWED, SurplusBack.OWED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:

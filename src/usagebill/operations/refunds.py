@@ -18,10 +18,9 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import (
-    MoneyBack,
+    TO_BE_REFUNDED,
     Payment,
     RefundAttempt,
-    SurplusBack,
     is_refund_due,
     is_refund_late,
     money_back_word,
@@ -148,7 +147,7 @@ def _surplus(reader: Reader, payment: Payment) -> dict[str, int]:
     for invoice in paid_invoices(reader, payment):
         cents = invoice.overpaid_cents - given_back_cents(reader, invoice.id, PaymentStatus.PENDING)
         if invoice.status in NOT_TO_BE_PAID:
-            is_owed = payment.status in (MoneyBack.OWED, SurplusBack.OWED)
+            is_owed = payment.status in TO_BE_REFUNDED
             cents = payment.amount_cents if is_owed else 0
         cents = min(cents, left_cents(reader, payment, invoice.id))
         if cents > 0:
@@ -178,7 +177,7 @@ def _mark(work: Work, payment: Payment, reason: str | None = None) -> None:
     word = money_back_word(payment, attempts)
     payment = replace(payment, status=word.value, is_shown=True, updated_at=work.now)
     work.tx.replace(payment)
-    if word in (MoneyBack.OWED, SurplusBack.OWED):
+    if word in TO_BE_REFUNDED:
         work.emit("payment.refund_failure", lambda: payment_view(work, payment), payment.id)
         _log.error(
             "payment_to_be_refunded",
