@@ -238,9 +238,6 @@ class _Owed:
             if plan.fixed_ahead:
                 self.paid_ahead.setdefault(number, []).append((first, after, cents))
             before = self._paid_before(number, first, after) if plan.fixed_prorated else []
-            if before:
-                # Whether what an older plan was paid counts toward its commitment or the new plan's.
-                self.result.unsure.add((number, "commitment"))
             self.result.add(key, max(cents - sum(before), Fraction(0)), 1 + len(before))
 
     def _paid_before(self, number: int, first: date, after: date) -> list[Fraction]:

@@ -229,20 +229,20 @@ def apply_coupon(
         return None
     base = total(net_of_coupons(fee) for fee in matching) if targets.limited else Decimal(subtotal_cents)
     credit = truncate_cents(max(ZERO, _credit(applied, base, at_most_cents)))
-    changed = with_discount({fee.id: fee for fee in matching}, matching, credit, base)
+    changed = with_discount({fee.id: fee for fee in matching}, matching, Decimal(credit), base)
     return [changed.get(fee.id, fee) for fee in fees], credit
 
 
-def with_discount(fees: Mapping[str, Fee], bases: Sequence[Fee], credit_cents: int, base: Decimal) -> dict[str, Fee]:
+def with_discount(fees: Mapping[str, Fee], bases: Sequence[Fee], credit: Decimal, base: Decimal) -> dict[str, Fee]:
     """Those of `fees`, by id, that share a discount: in proportion to what is left of them in `bases`, of `base` cents
-    in all. Shares have 5 decimals.
+    in all. Shares have 5 decimals, and no share exceeds its fee.
     """
     if base <= ZERO:
         return {}
     changed = {}
     for weighed in bases:
         fee = fees[weighed.id]
-        share = divide(multiply(Decimal(credit_cents), net_of_coupons(weighed)), base)
+        share = divide(multiply(credit, net_of_coupons(weighed)), base)
         credited = round_to(add(fee.precise_coupons_amount_cents, share), _SHARE_DECIMALS)
         # A negative fee takes a negative share, so that the shares add up.
         amount = Decimal(fee.amount_cents)

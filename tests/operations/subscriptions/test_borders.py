@@ -197,6 +197,25 @@ def test_the_end_of_a_trial_leaves_what_thresholds_have_billed(percent: int) -> 
         assert not list(box.billing.audit().findings)
 
 
+def test_the_end_of_a_trial_leaves_what_a_coupon_gave_at_a_threshold() -> None:
+    """20.00 less 50 % once, 11 of 31 days after the trial, then 31.00 for November and the 15.00 used since."""
+    with Scenario("2024-10-01T00:00:00Z") as box:
+        calls = charge_on(box.metric("calls"), amount="1")
+        box.customer()
+        advance: dict[str, Any] = {"amount_cents": 3100, "pay_in_advance": True, "trial_period": 20}
+        box.plan(calls, **advance, usage_thresholds=[{"amount_cents": 2000}])
+        box.coupon(0, coupon_type="percentage", percentage_rate="50", frequency="once")
+        box.subscribe()
+        box.event("calls", value=20)
+        box.travel_to("2024-10-25T12:00:00Z")
+        box.event("calls", value=15)
+        box.travel_to("2024-11-02T00:00:00Z")
+        assert [invoice["total_amount_cents"] for invoice in box.invoices()] == [1000, 1100, 3100 + 1500]
+        assert sum(invoice["total_amount_cents"] for invoice in box.invoices()) == 6700
+        assert box.get("/credit_notes")["credit_notes"] == []
+        assert box.billing.audit().findings == ()
+
+
 def test_a_trial_that_ends_right_before_a_billing_day_leaves_no_day_unbilled() -> None:
     with Scenario("2024-10-11T23:59:00Z") as box:
         box.customer()

@@ -250,7 +250,7 @@ def discounts(
         unbilled = bool(ahead) and not credit.continues and any(net_of_coupons(fee) > ZERO for fee in matching)
         bases = matching if unbilled else [open_fees[fee.id] for fee in matching]
         base = total(net_of_coupons(fee) for fee in bases) if ahead or own.limited else Decimal(subtotal_cents)
-        for id, fee in with_discount(open_fees, bases, credit.amount_cents, base).items():
+        for id, fee in with_discount(open_fees, bases, Decimal(credit.amount_cents), base).items():
             shares[id, credit.id] = _added(open_fees[id], fee)
             open_fees[id] = fee
         subtotal_cents -= credit.amount_cents

@@ -33,7 +33,7 @@ from usagebill.core.fees import Fee, TaxKeys
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.progressive import discounts, with_returned
 from usagebill.core.invoices.records import Credit, CreditType, Invoice
-from usagebill.core.numbers import ZERO, total
+from usagebill.core.numbers import ZERO, subtract, total
 from usagebill.core.prepaid import AvailableWallet, allocated, invoiced_transaction, split_by_origin
 from usagebill.core.progressive_billing import ProgressiveFee, deduction, fees_billed_before
 from usagebill.core.statuses import PaymentStatus, TaxStatus
@@ -41,6 +41,9 @@ from usagebill.core.taxes import Tax, invoice_taxes, net_of_coupons, summed_fee_
 from usagebill.core.wallet_transactions import WalletTransaction
 
 T = TypeVar("T")
+
+# Shares are rounded: what is less than this many cents is not left over.
+_NOTHING = Decimal("0.01")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,11 +341,21 @@ def _without_deductions(draft: InvoiceInProgress, inputs: SettlementInputs) -> t
     coupons = {held.applied.id: (held.applied, held.targets) for held in every if held.applied.id in cents_of}
     fees = {fee.id: replace(fee, precise_coupons_amount_cents=ZERO) for fee in draft.fees}
     for applied, targets in in_order(list(coupons.values())):
-        # A coupon of this invoice alone takes off what has not been billed, another what would be due without that.
+        # A coupon of this invoice alone takes off what has not been billed, another what would be due without that;
+        # what finds no room there, as other coupons are shared anew, any fee takes.
         bases = fees.values() if applied.id in draft.given else draft.discounted[applied.id]
         matching = [fee for fee in bases if targets.matches(fee, inputs.plan_of.get(fee.subscription_id or ""))]
-        base = total(net_of_coupons(fee) for fee in matching)
-        fees |= with_discount(fees, matching, cents_of[applied.id], base)
+        left = Decimal(cents_of[applied.id])
+        for ids in (None, {fee.id for fee in matching}, set(fees)):
+            weighed = matching if ids is None else [fee for fee in fees.values() if fee.id in ids]
+            base = total(net_of_coupons(fee) for fee in weighed)
+            after = with_discount(fees, weighed, left, base)
+            left = subtract(
+                left, total(subtract(net_of_coupons(fees[id]), net_of_coupons(fee)) for id, fee in after.items())
+            )
+            fees |= after
+            if left.copy_abs() < _NOTHING:
+                break
     return tuple(fees.values())
 
 
