@@ -60,6 +60,8 @@ class Account(StrEnum):
     INPUT_TAX = "input_tax"
 
 
+# What is owed: to us, and to the sellers of self-billed documents.
+DEBTS = (Account.RECEIVABLE, Account.PAYABLE)
 _OF_PURCHASES: Mapping[Account, Account] = {
     Account.RECEIVABLE: Account.PAYABLE,
     Account.REVENUE: Account.PURCHASES,

@@ -10,13 +10,12 @@ from usagebill.core.audit import Finding
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.ledger import Account, Movement
+from usagebill.core.ledger import DEBTS, Account, Movement
 from usagebill.core.payments import Payment, RefundAttempt
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.core.wallets import Wallet, WalletStatus
 
 _PREPAID = (Account.PREPAID_PURCHASED, Account.PREPAID_GRANTED)
-_DEBTS = (Account.RECEIVABLE, Account.PAYABLE)
 _TAXES = (Account.TAX, Account.INPUT_TAX, Account.ROUNDING)
 
 
@@ -55,7 +54,7 @@ def audited_ledger(books: Books) -> Iterator[Finding]:
     for movement in books.movements:
         groups[movement.group_id] += movement.amount_cents
         balances[_title(movement), movement.currency] += movement.amount_cents
-        if movement.account in _DEBTS and movement.invoice_id is not None:
+        if movement.account in DEBTS and movement.invoice_id is not None:
             debts[movement.invoice_id] += movement.amount_cents
     for group_id, cents in groups.items():
         yield from differs("debits less credits of a group", 0, cents, group_id)

@@ -57,7 +57,7 @@ from usagebill.core.export_rows import (
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import ISSUED, VISIBLE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.ledger import Account, Movement
+from usagebill.core.ledger import DEBTS, Movement
 from usagebill.core.numbers import divide, multiply, round_cents, total
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
 from usagebill.core.payments import Payment, RefundAttempt
@@ -333,7 +333,7 @@ def _notes_of(invoice: Invoice) -> list[Condition]:
 
 
 def _debts(start: Bound, end: Bound) -> list[Condition]:
-    return [within("account", (Account.RECEIVABLE, Account.PAYABLE)), *_posted_on(None, end)]
+    return [within("account", DEBTS), *_posted_on(None, end)]
 
 
 def _receivable_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
