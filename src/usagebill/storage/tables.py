@@ -263,10 +263,8 @@ TABLES: tuple[Table, ...] = (
             ("coupon_id", *_LATEST, "status", "customer_id"),
         ),
         references={"customer_id": Customer, "coupon_id": Coupon},
-        # By day, so that a deep page skips records without looking them up.
         listing=Listing(
             facets=("status", Flag("has_customer", related(Customer, "customer_id", missing("deleted_at")))),
-            ranges=("created_at",),
             keys=("coupon_id",),
         ),
     ),
