@@ -209,7 +209,8 @@ def test_movements_are_listed_by_day_and_filtered(box: Scenario) -> None:
     assert listed(to_date="2024-02-28", account="cash") == [("2024-02-28", "cash", 5000)]
     assert listed(document_type="payment", currency="USD") == []
     assert len(listed(external_customer_id="acme", billing_entity_code="default")) == len(everything)
-    assert listed(external_customer_id="nobody") == listed(billing_entity_code="nobody") == []
+    assert listed(external_customer_id="nobody") == []
+    assert box.get("/ledger?billing_entity_code=nobody", 404)["code"] == "billing_entity_not_found"
     (tax,) = box.get("/ledger?account=tax")["movements"]
     assert (tax["tax_code"], tax["tax_rate"], tax["tax_country"], tax["external_customer_id"]) == (
         "vat",

@@ -84,7 +84,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "amount_from": ("amount_from=1", "amount_from=123457"),
     "amount_to": ("amount_to=4711", "amount_to=0"),
     "billable_metric_code": ("billable_metric_code=gb", "billable_metric_code=none"),
-    "billing_entity_code": ("billing_entity_code=default", "billing_entity_code=none"),
+    "billing_entity_code": ("billing_entity_code=default",),
     "billing_entity_codes": ("billing_entity_codes[]=default",),
     "code": ("code=gb", "code=none"),
     "countries": ("countries[]=DE", "countries[]=FR&countries[]=DE"),

@@ -47,9 +47,10 @@ from usagebill.core.wallets import Wallet
 from usagebill.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.operations.backlog import after_backlog, of_everyone
 from usagebill.queries.billing_entities import find_entity
+from usagebill.queries.filters import named_entities
 from usagebill.queries.payment_requests import request_of
 from usagebill.queries.wallets import wallet_of
-from usagebill.storage.conditions import Condition, asc, at_least, at_most, desc, eq, related
+from usagebill.storage.conditions import Condition, asc, at_least, at_most, desc, eq, related, within
 from usagebill.storage.ports import Page
 from usagebill.work import Reader, Work
 
@@ -97,15 +98,15 @@ class MonthClose:
 
 
 def list_all(reader: Reader, options: LedgerFilters, paging: Paging) -> Page[Movement]:
-    """Movements, by the day on which they were posted. Raises `Invalid` for a malformed day.
+    """Movements, by the day on which they were posted; a customer that does not exist has none.
 
-    A customer or billing entity that does not exist has none.
+    Raises `Invalid` for a malformed day, and `NotFound` for an unknown billing entity.
     """
     conditions: list[Condition] = []
     if options.external_customer_id:
         conditions.append(related(Customer, "customer_id", eq("external_id", options.external_customer_id)))
     if options.billing_entity_code:
-        conditions.append(related(BillingEntity, "billing_entity_id", eq("code", options.billing_entity_code)))
+        conditions.append(within("billing_entity_id", named_entities(reader, [options.billing_entity_code])))
     for name in ("currency", "account", "document_type"):
         value = getattr(options, name)
         if value:
