@@ -28,6 +28,8 @@ CHARGE_TYPES = (FeeType.CHARGE, FeeType.FIXED_CHARGE)
 COMMITTED_TYPES = (FeeType.SUBSCRIPTION, *CHARGE_TYPES)
 # Types of fees that may occur several times on an invoice for the same subscription and time.
 REPEATABLE_TYPES = (FeeType.ADD_ON, FeeType.CREDIT)
+# Types of fees that are earned day by day if they were billed ahead.
+EARNED_BY_DAY = (FeeType.SUBSCRIPTION, FeeType.FIXED_CHARGE)
 
 
 # The code and the rate of a tax.

@@ -54,7 +54,7 @@ from usagebill.core.export_rows import (
     void_rows,
     wallet_row,
 )
-from usagebill.core.fees import Fee, FeeType
+from usagebill.core.fees import EARNED_BY_DAY, Fee
 from usagebill.core.invoices.life_cycle import ISSUED, VISIBLE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.ledger import DEBTS, Movement
@@ -292,13 +292,9 @@ def _ledger_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
         yield ledger_row(movement, parties, _invoice(reader, movement.invoice_id))
 
 
-# Fees that are earned day by day if they were billed ahead.
-_BY_DAY = (FeeType.SUBSCRIPTION, FeeType.FIXED_CHARGE)
-
-
 def _ahead() -> list[Condition]:
     issued = related(Invoice, "invoice_id", within("status", ISSUED), eq("self_billed", False))
-    return [within("fee_type", _BY_DAY), eq("pay_in_advance", True), issued]
+    return [within("fee_type", EARNED_BY_DAY), eq("pay_in_advance", True), issued]
 
 
 def _deferred_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
