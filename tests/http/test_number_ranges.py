@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 from tests.input_fields import put, types
-from tests.sample_records import path_of, valid_bodies, world
+from tests.sample_records import invoiced, path_of, valid_bodies, world
 from tests.scenarios import Scenario
 
 from usagebill.core import limits
@@ -42,7 +42,9 @@ def box() -> Iterator[Scenario]:
 
 @pytest.fixture(scope="module")
 def known(box: Scenario) -> dict[str, str]:
-    return world(box)
+    known = world(box)
+    invoiced(box, known)
+    return known
 
 
 def refusal(box: Scenario, known: dict[str, str], endpoint: Endpoint, place: tuple[str | int, ...], value: Any) -> Any:

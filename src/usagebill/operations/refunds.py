@@ -116,6 +116,9 @@ def refund(work: Work, payment_id: str, request: RefundInput) -> Payment:
     payment = work.tx.get(Payment, payment_id)
     if payment is None:
         raise NotFound("payment", payment_id)
+    sent_cents = value_or(request.amount_cents, None)
+    if sent_cents is not None and (sent_cents <= 0 or limits.INVOICE_PART.is_beyond(sent_cents)):
+        raise Invalid(amount_cents="value_is_out_of_range")
     connection = find_connection(work, payment.connection_id)
     surplus = _surplus(work, payment)
     if connection is None or not surplus:
@@ -123,8 +126,8 @@ def refund(work: Work, payment_id: str, request: RefundInput) -> Payment:
     by_hand = bool(value_or(request.by_hand, False))
     if not by_hand and _refunding_connection(work, payment) is None:
         raise NotAllowed("feature_not_supported")
-    cents = value_or(request.amount_cents, sum(surplus.values()))
-    if not 0 < cents <= sum(surplus.values()):
+    cents = sum(surplus.values()) if sent_cents is None else sent_cents
+    if cents > sum(surplus.values()):
         raise Invalid(amount_cents="value_is_out_of_range")
     for invoice_id, most in surplus.items():
         share = min(cents, most)
