@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.scenarios import plan_fields
-from usagebill import Billing, counts
+from usagebill import Billing, ahead
 from usagebill.clock import ManualClock
 from usagebill.core.bills import Bill
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
@@ -107,7 +107,7 @@ def billing(file: Path) -> Iterator[Billing]:
 
 @pytest.fixture
 def watch(billing: Billing, file: Path, monkeypatch: pytest.MonkeyPatch) -> Watch:
-    assert counts._FEW_BILLED < MANY
+    assert ahead._FEW_BILLED < MANY
     return Watch(file, monkeypatch)
 
 
@@ -162,7 +162,7 @@ def test_many_subscriptions_end_one_by_one(billing: Billing, watch: Watch, end: 
     end(billing)
     assert max(watch.ended) == 1, "several subscriptions were ended while the lock of the writer was held"
     assert len(watch.bills) >= MANY
-    assert all(free for _, free in watch.bills)
+    assert max(subscriptions for subscriptions, _ in watch.bills) == 1
     assert [item.total_amount_cents for item in billing.invoices.list(per_page=100).items] == MANY * [HALF_CENTS]
     assert list(billing.audit().findings) == []
 

@@ -8,10 +8,11 @@ from contextvars import ContextVar
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, TypeVar
 
+from usagebill.ahead import Ahead, Wanted
 from usagebill.answers import answering
 from usagebill.bridge import Bridge, HttpBridge
 from usagebill.calls import Calls
@@ -20,9 +21,9 @@ from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
 from usagebill.core.errors import BillingError, ThirdPartyError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
 from usagebill.core.organizations import Organization
-from usagebill.counts import CountWanted
+from usagebill.core.tasks import BillCustomer
 from usagebill.delivery import Deliveries, HttpCourier
-from usagebill.job_batches import Batch, JobFailed, JobRuns
+from usagebill.job_batches import Batch, JobFailed
 from usagebill.job_host import PaymentProviders
 from usagebill.json_text import JsonObject, with_prefix
 from usagebill.logs import Log, plain_traceback
@@ -34,25 +35,28 @@ from usagebill.operations.jobs import note_failure, perform
 from usagebill.outside import CALLS, OUTSIDE
 from usagebill.payment_providers.kinds import HttpPaymentProviders
 from usagebill.provider_calls import receive_notice
+from usagebill.queries import billing_runs
 from usagebill.records import plain, presented, view_of
-from usagebill.rehearsals import Prepared, Rehearsals, Runs
 from usagebill.resources import Resources
+from usagebill.runs import Runs, compute
 from usagebill.settings import MailServer, Settings
 from usagebill.storage.ports import Snapshot, Store, Transaction
 from usagebill.storage.stores import store_at
 from usagebill.tax_provider import HttpTaxProvider, TaxProvider
 from usagebill.vat_registry import HttpVatRegistry, VatRegistry
 from usagebill.within import Within
-from usagebill.work import Ahead, Answers, Reader, Terms, Work
+from usagebill.work import Answers, Reader, Terms, Work
 
 T = TypeVar("T")
 
 # The most jobs that share one commit.
-_BATCH = 50
+_BATCH = 64
 # The seconds that a batch may hold the write lock: if no writer of this process is waiting (waiters of other processes
-# cannot be seen), and if one is.
+# cannot be seen), and if one is; and for how long a worker then leaves it alone: those who wait for a file try every
+# millisecond.
 _LONGEST = 0.013
 _OTHERS_WAIT = 0.01
+_LEFT_ALONE = 0.002
 # The shortest lease of a job; a lease is always longer than the longest request to an outside service.
 _LEASE = timedelta(minutes=5)
 _BEYOND = timedelta(minutes=1)
@@ -129,7 +133,7 @@ class Billing(Resources):
         )
         self.lease = max(_LEASE, timedelta(seconds=3 * max(timeouts)) + _BEYOND)
         self.serving_seconds = 0.0
-        self._rehearsals = Rehearsals(self.store, self.settings, self._organization, self._terms, self.clock.now)
+        self._last_batch = 0
         self._wakes: list[tuple[Callable[[], None], str | None]] = []
         find = self.store.read if read_only else self.store.write
         opened = find(None, lambda tx: self._opened(tx, organization))
@@ -184,7 +188,6 @@ class Billing(Resources):
         answers: Answers | None = None,
         ahead: Ahead | None = None,
         actor: Actor = SYSTEM,
-        runs: JobRuns | Runs | None = None,
     ) -> Work:
         return Work(
             tx,
@@ -195,8 +198,6 @@ class Billing(Resources):
             actor=actor,
             answers=answers,
             ahead=ahead,
-            counts=None if runs is None else runs.counts,
-            ids=None if runs is None else runs.ids,
         )
 
     def _terms(self) -> Terms:
@@ -250,12 +251,16 @@ class Billing(Resources):
                 self.clock_watch.note(tx, now)
                 at = runs.begin(tx, now)
                 acting = actor or _ACTOR.get()
-                work = self._work(tx, chosen, at, answers, runs.ahead, actor=acting, runs=runs)
-                result = change(work)
+                work = self._work(tx, chosen, at, answers, runs.ahead, actor=acting)
+                try:
+                    result = change(work)
+                except Wanted as wanted:
+                    runs.note(tx, wanted)
+                    raise
                 work.log_changes()
                 return result, work
 
-            return runs.repeated(lambda: self.store.write(chosen.id, act), change, answers)
+            return runs.repeated(lambda: self.store.write(chosen.id, act), answers)
 
         try:
             with self._serving():
@@ -381,36 +386,43 @@ class Billing(Resources):
         """
         self.clock_watch.check()
         instant = now or self.clock.now()
+        # What was computed for the job that comes first, by its id.
+        computed: dict[str, Ahead] = {}
 
         def act(tx: Transaction) -> Batch:
             batch = Batch()
             start, spent = monotonic(), 0.0
+            # The customers whose records have been read together.
+            preloaded: set[str] = set()
             self.clock_watch.note(tx, self.clock.now())
-            if not immediate:
-                self._rehearsals.recall(tx)
-                tx.jobs.expect(instant, list(ahead))
             while batch.done < _BATCH:
                 before, spent = spent, monotonic() - start + tx.unsent_seconds
                 # The next jobs may take as long as the last. One is run in any case: zero would mean that none was due.
                 if batch.done and (2 * spent - before > _LONGEST or (spent > _OTHERS_WAIT and self.store.is_awaited())):
+                    batch.is_cut = True
                     break
-                job = self._rehearsals.claimed(tx, instant, keys, batch, immediate=immediate)
+                job = tx.jobs.claim(instant, immediate=immediate)
                 if job is None:
                     break
-                prepared = ahead.get((job.organization_id, job.key))
-                runs = self._rehearsals.runs_of(job)
+                ahead = computed.get(job.id) or Ahead()
+                act_on = partial(self._do, tx, job, ahead)
+                if job.kind == BillCustomer.kind:
+                    if job.subject_id not in preloaded:
+                        preloaded |= self._preload(tx.scoped(job.organization_id), instant)
+                    act_on = partial(tx.unchecked, act_on)
                 try:
-                    work = tx.savepoint(partial(self._do, tx, job, prepared, runs))
+                    work = tx.savepoint(act_on)
                     batch.done += 1
                     batch.messages += work.messages
                     batch.kinds |= work.immediate_kinds
                     batch.has_billed_usage |= job.immediate and work.has_billed_usage
-                except CountWanted as problem:
-                    assert runs is not None
-                    batch.wanted = job, runs, problem
+                except Wanted as wanted:
+                    batch.wanted = job, ahead, wanted
                     break
                 except Exception as problem:
                     batch.done += 1
+                    # With what it wrote, the transaction has forgotten what it had read.
+                    preloaded.clear()
                     if strict:
                         raise JobFailed(job) from problem
                     self.postpone(tx, job, instant, problem)
@@ -422,15 +434,16 @@ class Billing(Resources):
             if due is None or due > instant:
                 self.clock_watch.keep()
                 return 0
-            ahead = {} if immediate else self._rehearsals.prepared(instant)
-            keys = iter(ahead)
             batch = self.store.write(None, act)
-            if not immediate:
-                self._rehearsals.keep(keys, batch)
-            if batch.wanted is not None:
-                self._rehearsals.count(*batch.wanted)
-            if batch.done or (not batch.gone and batch.wanted is None):
+            self._last_batch = batch.done
+            # Whatever a later one than the first wants, it wants again as the first of the next batch.
+            if batch.done or batch.wanted is None:
                 break
+            job, ahead, wanted = batch.wanted
+            self._compute(job, ahead, wanted)
+            computed = {job.id: ahead}
+        if batch.is_cut and self.store.reads_beside_writes:
+            sleep(_LEFT_ALONE)
         self._pass(batch.has_billed_usage)
         self._tell(batch.messages)
         if on_failure is not None:
@@ -440,16 +453,29 @@ class Billing(Resources):
         self._wake(batch.kinds | {""} if batch.failures else batch.kinds)
         return batch.done
 
-    def _do(self, tx: Transaction, job: Job, prepared: Prepared | None = None, runs: JobRuns | None = None) -> Work:
+    def _preload(self, tx: Transaction, instant: datetime) -> set[str]:
+        """Read at once what the next billing runs of an organization will ask for; returns their customers."""
+        # As many as the last batch got to.
+        ready = tx.jobs.ready(instant, self._last_batch)
+        customers = {job.subject_id for job in ready if job.kind == BillCustomer.kind}
+        if len(customers) > 1:
+            billing_runs.preload(tx, sorted(customers))
+        return customers
+
+    def _do(self, tx: Transaction, job: Job, ahead: Ahead) -> Work:
         scoped = tx.scoped(job.organization_id)
         organization = self._organization(scoped, job.organization_id)
-        work = self._work(
-            scoped, organization, job.due_at, ahead=None if prepared is None else prepared.ahead, runs=runs
-        )
-        if prepared is None or not prepared.is_stored(work, job):
-            perform(work, job)
+        ahead.begin()
+        # In memory, nothing is written during a count.
+        work = self._work(scoped, organization, job.due_at, ahead=ahead if self.store.reads_beside_writes else None)
+        perform(work, job)
         work.log_changes()
         return work
+
+    def _compute(self, job: Job, ahead: Ahead, wanted: Wanted) -> None:
+        """Compute on a snapshot what a job wants, for its next run."""
+        organization = self.store.read(None, lambda tx: self._organization(tx, job.organization_id))
+        compute(self.store, organization, self.settings, ahead, wanted, Answers())
 
     def postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None:
         """Schedule the retry of a failed job, or leave it to an operator once it has failed too often."""

@@ -7,8 +7,9 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, Self, TypedDict, TypeVar
+from typing import Any, Self, TypedDict, TypeVar
 
+from usagebill.ahead import Ahead, Count, Counting
 from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
@@ -17,7 +18,6 @@ from usagebill.core.provider_requests import ProviderFailure as PaymentFailure, 
 from usagebill.core.tasks import DeliverWebhook, Task
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, TaxConnection, TaxQuestion
 from usagebill.core.webhooks import OBJECT_TYPES, WebhookEndpoint, WebhookMessage, delivery_lane, listens_to
-from usagebill.counts import Count, Counting, Counts, CountsAhead
 from usagebill.ids import Ids, new_ids
 from usagebill.inputs import Paging
 from usagebill.json_text import JsonObject, encode_json, with_prefix
@@ -26,9 +26,7 @@ from usagebill.storage import deadline
 from usagebill.storage.conditions import Condition, Order, desc
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.jobs import job_of
-from usagebill.storage.plans import Planning, as_transaction
-from usagebill.storage.ports import Observation, Page, Snapshot, Transaction
-from usagebill.storage.rehearsal import RehearsalEnds, rehearsed
+from usagebill.storage.ports import Page, Snapshot, Transaction
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -99,18 +97,6 @@ class Answers:
     taxes: TaxAnswers = field(default_factory=dict)
     drawings: Drawings = field(default_factory=dict)
     payments: ProviderAnswers = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class WorkedOut(Generic[T]):
-    """A result computed on a snapshot, with the `inputs` and the observation that it was computed from."""
-
-    result: T
-    inputs: object
-    observation: Observation
-
-
-Ahead = Mapping[Hashable, WorkedOut[Any]]
 
 
 class _Undo(Exception):
@@ -191,7 +177,7 @@ class Reader:
     def counted(self, queries: Sequence[EventQuery], make: Count[T], *, inputs: object) -> T:
         """The result of `make`, which depends only on the events of `queries` and on `inputs`.
 
-        A change under the write lock may have the count made beforehand (`CountWanted`).
+        A change under the write lock has long counts made beforehand (`usagebill.ahead`).
         """
         if self._counting is None:
             return make(self.tx.events)
@@ -290,8 +276,6 @@ class Work(Reader):
         clock: Callable[[], datetime] | None = None,
         answers: Answers | None = None,
         ahead: Ahead | None = None,
-        counts: Counts | None = None,
-        ids: Ids | None = None,
         known_at: datetime | None = None,
     ) -> None:
         super().__init__(tx, organization, now, settings, answers=answers, known_at=known_at)
@@ -299,12 +283,11 @@ class Work(Reader):
         # Whether it has billed the usage of a period, on a draft or for good.
         self.has_billed_usage = False
         self._transaction = tx
-        self._counts = counts
-        self._ids = ids
+        self._ids = None if ahead is None else ahead.ids
         self._perform = perform
         self.actor = actor
         self._log = log
-        self._ahead: Ahead = {} if ahead is None else ahead
+        self._ahead = ahead
         self.mailing = mailing
         self.messages: list[JsonObject] = []
         self._immediate: list[Job] = []
@@ -334,53 +317,33 @@ class Work(Reader):
             if changes:
                 self._log(self, changes)
 
-    def take_over(self, done: Work) -> None:
-        """Take over the messages and jobs of another unit of work whose writes were stored."""
-        self.messages += done.messages
-        self.has_billed_usage |= done.has_billed_usage
-        self._immediate += done._immediate
-
     @property
     def immediate_kinds(self) -> frozenset[str]:
         """The kinds of immediate jobs: outside jobs by name, all others as ""."""
         return frozenset(job.kind if job.lane else "" for job in self._immediate)
 
-    def worked_out(
+    def computed(
         self,
         key: Hashable,
         make: Callable[[Reader], T],
         *,
         inputs: object,
+        customer_id: str,
         subscriptions: Callable[[], int] = lambda: 1,
     ) -> T:
-        """The result of `make`, which depends on `inputs` and on what it reads.
+        """The result of `make`, which depends on `inputs`, on records of the customer and on those that all share.
 
-        It is the result computed under `key` on a snapshot, before the write lock was taken, if everything it was
-        computed from is unchanged; otherwise it is computed now. For a bill of many `subscriptions`, a request is
-        rolled back once and run again with the result.
+        If it bills many `subscriptions` or counts many events, this unit of work is rolled back and run again with the
+        result (`usagebill.ahead`).
         """
-        ahead = self._ahead.get(key)
-        if ahead is not None and ahead.inputs == inputs and self.tx.still_holds(ahead.observation):
-            result: T = ahead.result
-            return result
-        if self._counts is not None and self._counts.bills_ahead:
-            self._counts.check_bill(subscriptions())
-        return make(self)
-
-    def foresee(self, key: Hashable, make: Callable[[Reader], T], *, inputs: object) -> None:
-        """In a rehearsal, compute a result that is needed after the first write; under the lock this does nothing."""
-
-    def take_numbers(self, series: Sequence[str], record: R, numbered: Callable[[R, Sequence[int]], R]) -> R:
-        """The record with the next number of each series, as set by `numbered`.
-
-        Only the views of the record may depend on the numbers: in a rehearsal they may prove wrong.
-        """
-        return numbered(record, [self.tx.next_number(name) for name in series])
+        if self._ahead is None:
+            return make(self)
+        return self._ahead.result(self, key, make, inputs=inputs, customer_id=customer_id, subscriptions=subscriptions)
 
     def counted(self, queries: Sequence[EventQuery], make: Count[T], *, inputs: object) -> T:
-        if self._counts is None:
+        if self._ahead is None:
             return super().counted(queries, make, inputs=inputs)
-        return self._counts.of(self.tx, queries, make, inputs=inputs)
+        return self._ahead.count(self, queries, make, inputs=inputs)
 
     def dry_run(self, act: Callable[[Work], T]) -> T:
         """The result of `act` in a nested unit of work that is rolled back: no record, message or job remains."""
@@ -395,8 +358,6 @@ class Work(Reader):
                 perform=self._perform,
                 answers=self._answers,
                 ahead=self._ahead,
-                counts=self._counts,
-                ids=self._ids,
                 clock=self.clock,
                 known_at=self.known_at,
             )
@@ -467,115 +428,3 @@ class Work(Reader):
     def cancel(self, task: Task) -> None:
         """Cancel the task: drop the waiting job with its key, if there is one."""
         self.tx.jobs.cancel(task.key)
-
-
-@dataclass(frozen=True, slots=True)
-class Numbering:
-    """A record's numbers, taken in a rehearsal. Only under the lock is it known whether they are the next ones."""
-
-    kind: type
-    id: str
-    series: tuple[str, ...]
-    numbers: tuple[int, ...]
-    numbered: Callable[[Any, Sequence[int]], Any]
-
-
-class Rehearsal(Work):
-    """A unit of work on a snapshot that ends at its first write; `ahead` has the results computed by then.
-
-    `observed` is the same snapshot, observed; `counts` keeps counts of events. With `planning` it continues, and its
-    writes are kept there.
-    """
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        organization: Organization,
-        now: datetime,
-        settings: Settings,
-        *,
-        perform: Callable[[Work, Job], None],
-        observed: Snapshot | None = None,
-        planning: Planning | None = None,
-        log: Callable[[Work, Sequence[Change]], None] | None = None,
-        listening: bool = False,
-        mailing: bool = False,
-        clock: Callable[[], datetime] | None = None,
-        answers: Answers | None = None,
-        counts: Counts | None = None,
-        ids: Ids | None = None,
-    ) -> None:
-        tx = rehearsed(snapshot if observed is None else observed) if planning is None else as_transaction(planning)
-        super().__init__(
-            tx,
-            organization,
-            now,
-            settings,
-            perform=perform,
-            actor=LIBRARY if planning is None else SYSTEM,
-            log=log,
-            listening=listening,
-            mailing=mailing,
-            clock=clock,
-            answers=answers,
-            ids=ids,
-        )
-        self._snapshot = snapshot
-        self._planning = planning
-        self._counting = None if counts is None else CountsAhead(counts, snapshot)
-        self.ahead: dict[Hashable, WorkedOut[Any]] = {}
-        self.numberings: list[Numbering] = []
-
-    def worked_out(
-        self,
-        key: Hashable,
-        make: Callable[[Reader], T],
-        *,
-        inputs: object,
-        subscriptions: Callable[[], int] = lambda: 1,
-    ) -> T:
-        if self._planning is not None and self._planning.has_written:
-            return make(self)
-        known = self.ahead.get(key)
-        if known is None or known.inputs != inputs:
-
-            def work_out(observed: Snapshot) -> T:
-                reader = Reader(
-                    observed,
-                    self.organization,
-                    self.now,
-                    self.settings,
-                    counting=self._counting,
-                    known_at=self.known_at,
-                )
-                return make(reader)
-
-            made, observation = self._snapshot.observed(work_out)
-            known = self.ahead[key] = WorkedOut(made, inputs, observation)
-        result: T = known.result
-        return result
-
-    def foresee(self, key: Hashable, make: Callable[[Reader], T], *, inputs: object) -> None:
-        self.worked_out(key, make, inputs=inputs)
-
-    def dry_run(self, act: Callable[[Work], T]) -> T:
-        # The results of a preview are kept for its run. Unless writes are kept, none is made here anyway.
-        return act(self) if self._planning is None else super().dry_run(act)
-
-    def take_numbers(self, series: Sequence[str], record: R, numbered: Callable[[R, Sequence[int]], R]) -> R:
-        if self._planning is None:
-            raise RehearsalEnds
-        numbers = tuple(map(self._planning.foreseen_number, series))
-        id: str = record.id  # type: ignore[attr-defined]
-        self.numberings.append(Numbering(type(record), id, tuple(series), numbers, numbered))
-        return numbered(record, numbers)
-
-    def run(self, act: Callable[[Work], object]) -> bool:
-        """Run `act` up to its first write, or to its end if possible; returns whether it reached the end.
-
-        An error is ignored here: it will be raised again under the lock.
-        """
-        with suppress(Exception):
-            act(self)
-            return True
-        return False

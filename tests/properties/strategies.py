@@ -22,7 +22,6 @@ from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.jobs import Job
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, Reported, TaxConnection, TaxQuestion
 from usagebill.storage.conditions import asc, eq
 from usagebill.storage.ports import Store, Transaction
@@ -174,13 +173,6 @@ class CrashingStore:
 
     def ship_events(self) -> bool:
         return self.store.ship_events()
-
-    def reserved(self, jobs: Sequence[Job], at_most: int) -> list[Job] | None:
-        return self.store.reserved(jobs, at_most)
-
-    @property
-    def group_size(self) -> int:
-        return self.store.group_size
 
     @property
     def contention(self) -> float:

@@ -59,35 +59,6 @@ class JobsContract(Contract):
         tenant.write(lambda tx: tx.jobs.complete(*jobs[:2]))
         assert tenant.read(lambda tx: [job.key for job in tx.jobs.ready(NOW, 9)]) == ["c", "d"]
 
-    def test_jobs_are_claimable_while_each_is_unchanged_and_the_first_of_its_subject(
-        self, tenant: Tenant, other: Tenant
-    ) -> None:
-        jobs = [tenant.job(key, subject_id=key) for key in "abc"]
-        self.add(tenant, *jobs)
-        self.add(other, other.job(subject_id="a", at=second(-1)))
-
-        def are_claimable(*jobs: Job, now: datetime = NOW) -> bool:
-            return tenant.write(lambda tx: tx.jobs.are_claimable(now, jobs))
-
-        assert are_claimable(*jobs)
-        assert not are_claimable(*jobs, now=second(-1))
-        assert not are_claimable(replace(jobs[0], id="dropped and added again"), jobs[1])
-        self.add(tenant, tenant.job(subject_id="b", at=second(1)), tenant.job(subject_id="c", at=second(-1)))
-        assert are_claimable(*jobs[:2])
-        assert not are_claimable(*jobs)
-        tenant.write(lambda tx: tx.jobs.complete(jobs[0]))
-        assert not are_claimable(*jobs[:2])
-        assert are_claimable(jobs[1])
-
-    def test_ready_jobs_can_be_read_from_some_way_on_among_those_of_the_first_instant(self, tenant: Tenant) -> None:
-        assert tenant.read(lambda tx: tx.jobs.first_of_one_instant(NOW, 9)) == 0
-        keys = "abcd"
-        self.add(tenant, *(tenant.job(key, at=second(-2)) for key in keys), tenant.job("later", at=second(-1)))
-        self.add(tenant, tenant.job("leased", at=second(-3), lane="lane"))
-        assert [tenant.read(lambda tx, n=n: tx.jobs.first_of_one_instant(NOW, n)) for n in (3, 9)] == [3, 4]  # type: ignore[misc]
-        assert tenant.read(lambda tx: tx.jobs.first_of_one_instant(second(-5), 9)) == 0
-        assert tenant.read(lambda tx: [job.key for job in tx.jobs.ready(NOW, 2, 1)]) == ["b", "c"]
-
     def test_due_jobs_are_claimed_in_order_of_due_at_then_of_writing(self, tenant: Tenant) -> None:
         self.add(
             tenant,

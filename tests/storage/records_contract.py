@@ -72,17 +72,6 @@ class RecordsContract(Contract):
             None: (1, 4000),
         }
 
-    def test_records_that_a_snapshot_has_encoded_are_stored_as_others_are(self, tenant: Tenant) -> None:
-        first, second_tax, plan, other = tenant.tax("a"), tenant.tax("b"), tenant.plan(), tenant.tax("c")
-        encoded = tenant.read(lambda tx: tx.encoded([first, plan, other]))
-        tenant.write(lambda tx: tx.insert(first, second_tax, plan, encoded=encoded))
-        assert tenant.read(lambda tx: (tx.get(Tax, first.id), tx.get(Tax, second_tax.id), tx.get(Plan, plan.id))) == (
-            first,
-            second_tax,
-            plan,
-        )
-        assert tenant.read(lambda tx: tx.get(Tax, other.id)) is None
-
     def test_a_record_comes_back_equal(self, tenant: Tenant) -> None:
         charge = Charge(
             id=f"charge-{next(NUMBERS)}",

@@ -12,7 +12,7 @@ from datetime import timedelta
 from decimal import Decimal, localcontext
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -256,22 +256,6 @@ def test_of_the_subscriptions_of_a_billing_run_those_with_many_events_are_counte
     assert together == alone
     assert together["s1"].units > 0 == together["none"].units
     tenant.store.close()
-
-
-def test_an_event_that_arrives_after_its_subscriptions_were_counted_together_outdates_the_count(
-    tenant: _ShippedTenant,
-) -> None:
-    question = EventQuery(code="calls", external_subscription_id="", aggregation_type="count_agg")
-    tenant.append(event(tenant.id, 1, {}, subscription="a"))
-    assert tenant.ship()
-    counted, observation = tenant.store.read(
-        tenant.id, lambda tx: tx.observed(lambda seen: cast(Transaction, seen).events.tallies_of(question, ["a", "b"]))
-    )
-    assert [counted[id].units for id in ("a", "b")] == [1, 0]
-    tenant.append(event(tenant.id, 2, {}, subscription="c"))
-    assert tenant.store.write(tenant.id, lambda tx: tx.still_holds(observation))
-    tenant.append(event(tenant.id, 3, {}, subscription="b"))
-    assert not tenant.store.write(tenant.id, lambda tx: tx.still_holds(observation))
 
 
 def test_an_event_of_a_transaction_that_is_open_while_others_are_shipped_is_not_left_out(

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -22,13 +22,13 @@ from tests.postgresql import new_database, server_url
 from tests.storage.contract import NOW, Tenant, TransactionsContract, new_tenant, second
 from tests.storage.events_contract import EventsContract, event
 from tests.storage.jobs_contract import JobsContract
-from tests.storage.observations_contract import ObservationsContract
+from tests.storage.preloading_contract import PreloadingContract
 from tests.storage.records_contract import RecordsContract
 from tests.storage.unchecked_contract import UncheckedContract
+from tests.storage.versions_contract import VersionsContract
 
 from usagebill import Billing
 from usagebill.cli import main
-from usagebill.clock import ManualClock
 from usagebill.core.customers import Customer
 from usagebill.core.events import Event
 from usagebill.core.organizations import Organization
@@ -68,7 +68,11 @@ class TestJobs(JobsContract):
     pass
 
 
-class TestObservations(ObservationsContract):
+class TestPreloading(PreloadingContract):
+    pass
+
+
+class TestVersions(VersionsContract):
     pass
 
 
@@ -362,55 +366,6 @@ def test_a_page_beyond_any_number_of_rows_is_empty(store_of_one: Tenant) -> None
     assert store_of_one.read(lambda tx: tx.events.in_ranges([], limit=far, offset=far)) == []
 
 
-# Reservations
-
-
-def test_jobs_that_one_process_has_reserved_are_not_given_to_another(store: PostgresStore) -> None:
-    tenant = new_tenant(store)
-    jobs = [tenant.job(f"k{number}") for number in range(5)]
-    other = PostgresStore(store.url)
-    assert store.reserved(jobs, 2) == jobs[:2]
-    assert other.reserved(jobs, 2) == jobs[2:4]
-    assert store.reserved(jobs, 9) == [*jobs[:2], jobs[4]]
-    assert other.reserved(jobs[:2], 2) == []
-    # What it had reserved before that is free again, and so is everything once it is closed.
-    assert store.reserved(jobs, 9) == jobs
-    assert other.reserved(jobs, 9) == []
-    store.reserved([], 9)
-    assert other.reserved(jobs, 9) == jobs
-    other.close()
-    assert store.reserved(jobs, 9) == jobs
-
-
-def subscribed(billing: Billing, count: int) -> None:
-    billing.plans.create(
-        name="Basic", code="basic", interval="monthly", amount_cents=100, amount_currency="EUR", pay_in_advance=False
-    )
-    for number in range(count):
-        billing.customers.upsert(external_id=f"c{number}", currency="EUR")
-        billing.subscriptions.create(external_customer_id=f"c{number}", plan_code="basic", external_id=f"s{number}")
-    billing.run_due()
-
-
-def test_two_workers_compute_different_customers_ahead_and_one_that_is_gone_holds_nobody_up() -> None:
-    start, due = datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 2, 1, 1, tzinfo=UTC)
-    with temporary_database(server_url()) as url:
-        with Billing(url, clock=ManualClock(start), deliver=False) as billing:
-            subscribed(billing, 120)
-        with Billing(url, clock=ManualClock(due), deliver=False) as billing:
-            with Billing(url, clock=ManualClock(due), deliver=False) as other:
-                ahead, others_ahead = (worker._rehearsals.prepared(due) for worker in (billing, other))
-                assert ahead
-                assert others_ahead
-                assert ahead.keys().isdisjoint(others_ahead)
-                # The one that has reserved the first customers does nothing more.
-                other.run_due()
-                assert other.invoices.list(per_page=1).total_count == 120
-            assert billing.run_due() == 0
-            numbers = {invoice.number for invoice in billing.invoices.list(per_page=200).items}
-            assert len(numbers) == 120
-
-
 # Schema
 
 DIGESTS = {
@@ -428,6 +383,7 @@ DIGESTS = {
     11: "bf4bc6052735affb",
     # Lists are read from other tables and indexes.
     13: "f4041807106c78c0",
+    14: "2590d29490867a5e",
 }
 
 

@@ -19,8 +19,8 @@ from tests.scenarios import charge_on, plan_fields
 from tests.storage.contract import TransactionsContract, new_tenant
 from tests.storage.events_contract import EventsContract, event
 from tests.storage.jobs_contract import JobsContract
-from tests.storage.observations_contract import ObservationsContract
 from tests.storage.records_contract import RecordsContract
+from tests.storage.versions_contract import VersionsContract
 
 from usagebill import Billing
 from usagebill.cli import main
@@ -85,7 +85,7 @@ class TestJobs(JobsContract):
     pass
 
 
-class TestObservations(ObservationsContract):
+class TestVersions(VersionsContract):
     pass
 
 

@@ -379,6 +379,7 @@ TABLES_OF_VERSIONS = {
     59: "0fadb8e218c61db9",
     60: "4d7a45ce0706e791",
     61: "61ad6f548fa8d407",
+    62: "61ad6f548fa8d407",
 }
 
 

@@ -15,9 +15,10 @@ import pytest
 from tests.storage.contract import TransactionsContract, new_tenant
 from tests.storage.events_contract import EventsContract
 from tests.storage.jobs_contract import JobsContract
-from tests.storage.observations_contract import ObservationsContract
+from tests.storage.preloading_contract import PreloadingContract
 from tests.storage.records_contract import RecordsContract
 from tests.storage.unchecked_contract import UncheckedContract
+from tests.storage.versions_contract import VersionsContract
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.taxes import Tax
@@ -46,7 +47,11 @@ class TestJobs(JobsContract):
     pass
 
 
-class TestObservations(ObservationsContract):
+class TestPreloading(PreloadingContract):
+    pass
+
+
+class TestVersions(VersionsContract):
     pass
 
 

@@ -36,7 +36,6 @@ from tests.storage.events_contract import (
     second,
     some_bucket,
 )
-from tests.storage.observations_contract import ObservationsContract
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event
@@ -113,10 +112,6 @@ def store(eager: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.
 
 
 class TestEventsWithStates(EventsContract):
-    pass
-
-
-class TestObservationsWithStates(ObservationsContract):
     pass
 
 

@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 from tests.storage.contract import Contract, Tenant, second
 
-from usagebill.core.jobs import Job
 from usagebill.core.taxes import Tax
 from usagebill.storage.conditions import eq
 from usagebill.storage.ports import Duplicate, Transaction
@@ -105,32 +104,6 @@ class UncheckedContract(Contract):
         assert refused == ["vat"]
         assert tenant.read(lambda tx: {tax.code for tax in tx.find(Tax)}) == {"vat", "levy", "duty"}
 
-    @pytest.mark.parametrize("waits", [False, True])
-    def test_numbers_of_several_sequences_are_taken_at_once(self, tenant: Tenant, other: Tenant, waits: bool) -> None:
-        tenant.write(lambda tx: (tx.next_number("a", 5), tx.next_number("c")))
-        other.write(lambda tx: tx.next_number("a", 90))
-        names = ["a", "b", "a", "b", "c"]
-
-        def take(tx: Transaction) -> list[int]:
-            return tx.next_numbers(names)
-
-        def change(tx: Transaction) -> tuple[list[int], list[int]]:
-            def fail() -> None:
-                assert take(tx) == [6, 1, 7, 2, 2]
-                raise _Fails
-
-            def twice() -> tuple[list[int], list[int]]:
-                with pytest.raises(_Fails):
-                    tx.savepoint(fail)
-                return take(tx), take(tx)
-
-            return tx.unchecked(twice) if waits else twice()
-
-        assert tenant.write(change) == ([6, 1, 7, 2, 2], [8, 3, 9, 4, 3])
-        assert tenant.read(lambda tx: tx.last_numbers(["a", "b", "unheard"])) == {"a": 9, "b": 4}
-        assert tenant.read(lambda tx: tx.last_numbers([])) == {}
-        assert other.read(lambda tx: tx.last_numbers(names)) == {"a": 90}
-
     def test_numbers_go_on_from_those_that_were_taken_before(self, tenant: Tenant) -> None:
         tenant.write(lambda tx: tx.next_number("invoices", 5))
 
@@ -168,39 +141,3 @@ class UncheckedContract(Contract):
         tenant.write(lambda tx: added.append(tx.unchecked(lambda: tx.jobs.add(tenant.job("one")))))
         assert added[-1] is False
         assert tenant.read(lambda tx: tx.jobs.get("one")) == there
-
-    def test_jobs_that_are_expected_are_claimed_as_they_are_without_that(self, tenant: Tenant) -> None:
-        """One that is due, one behind another of its subject, one that failed, one that is gone."""
-        due, first = tenant.job("due", subject_id="a"), tenant.job("first", subject_id="b", at=second(-5))
-        behind, failed = tenant.job("behind", subject_id="b"), tenant.job("failed", subject_id="c")
-
-        def add(tx: Transaction) -> None:
-            for added in (due, first, behind, failed):
-                tx.jobs.add(added)
-            tx.jobs.postpone(failed, second(0), "no", failed=True)
-
-        tenant.write(add)
-        keys = ("due", "behind", "failed", "gone", "first")
-
-        def claim(tx: Transaction, is_expected: bool) -> list[str | None]:
-            if is_expected:
-                tx.jobs.expect(second(10), [(tenant.id, key) for key in keys])
-            claimed = [tx.jobs.claim(second(10), key=key) for key in keys]
-            return [None if job is None else job.key for job in claimed]
-
-        assert tenant.write(lambda tx: claim(tx, True)) == ["due", None, None, None, "first"]
-        assert tenant.write(lambda tx: claim(tx, False)) == ["due", None, None, None, "first"]
-
-    def test_a_job_that_is_expected_behind_another_is_claimed_once_that_is_done(self, tenant: Tenant) -> None:
-        first, behind = tenant.job("first", subject_id="b", at=second(-5)), tenant.job("behind", subject_id="b")
-        tenant.write(lambda tx: (tx.jobs.add(first), tx.jobs.add(behind)))
-
-        def claim(tx: Transaction) -> Job | None:
-            tx.jobs.expect(second(10), [(tenant.id, "first"), (tenant.id, "behind")])
-            claimed = tx.jobs.claim(second(10), key="first")
-            assert claimed == first
-            tx.unchecked(lambda: tx.jobs.complete(first))
-            tx.unchecked(lambda: tx.jobs.add(tenant.job("again", subject_id="b")))
-            return tx.jobs.claim(second(10), key="behind")
-
-        assert tenant.write(claim) == behind

@@ -50,11 +50,13 @@ def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def rows(path: Path) -> dict[str, int]:
-    """How many rows each table of records has."""
+    """How many rows each table of records has; counts of writes, which version 62 drops, are left out."""
     connection = sqlite3.connect(path)
     tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
     counted = {
-        table: connection.execute(f'SELECT COUNT(*) FROM "{table}"').fetchone()[0]
+        table: connection.execute(
+            f'SELECT COUNT(*) FROM "{table}"' + (" WHERE name NOT LIKE 'writes/%'" if table == "sequences" else "")
+        ).fetchone()[0]
         for table in tables
         if not any(part in table for part in _KEPT)
     }

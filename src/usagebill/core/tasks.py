@@ -21,7 +21,7 @@ class Task:
     fields besides the subject that distinguish two tasks of a kind; equal tasks share one waiting job.
 
     `leased`: talks to an outside service, or takes long, while no transaction is open; done at least once, not exactly
-    once. `worked_out_ahead`: its result is computed on a snapshot before the write lock is taken (`Work.worked_out`).
+    once.
     `makes_invoices`: creates invoices of the customer that is its subject; a failure is shown by a failed invoice.
     """
 
@@ -29,7 +29,6 @@ class Task:
     subject_field: ClassVar[str]
     identity: ClassVar[tuple[str, ...]] = ()
     leased: ClassVar[bool] = False
-    worked_out_ahead: ClassVar[bool] = False
     makes_invoices: ClassVar[bool] = False
 
     @property
@@ -85,7 +84,6 @@ class EndSubscription(_SubscriptionTask):
     """The local date of a subscription's `ending_at` has come."""
 
     kind = "end_subscription"
-    worked_out_ahead = True
     makes_invoices = True
 
 
@@ -134,7 +132,6 @@ class CheckUsageThresholds(Task):
 
     kind = "check_usage_thresholds"
     subject_field = "subscription_id"
-    worked_out_ahead = True
 
     subscription_id: str
     thresholds_changed: bool = False
@@ -151,7 +148,6 @@ class CheckAlerts(Task):
 
     kind = "check_alerts"
     subject_field = "subscription_id"
-    worked_out_ahead = True
 
     subscription_id: str
     period_start: datetime | None = None
@@ -175,7 +171,6 @@ class BillCustomer(_CustomerTask):
     """Something is to be billed to a customer. There is one job for each such instant."""
 
     kind = "bill_customer"
-    worked_out_ahead = True
     makes_invoices = True
 
     def job_key(self, job_id: str, due_at: datetime) -> str:
@@ -188,7 +183,6 @@ class EndCustomer(_CustomerTask):
 
     kind = "end_customer"
     makes_invoices = True
-    worked_out_ahead = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +230,6 @@ class RefreshWallets(Task):
     kind = "refresh_wallets"
     subject_field = "wallet_id"
     identity = ("customer_id",)
-    worked_out_ahead = True
 
     wallet_id: str
     customer_id: str
@@ -341,7 +334,6 @@ class LeavePlan(_CustomerTask):
     kind = "leave_plan"
     identity = ("plan_id", "customer_id")
     makes_invoices = True
-    worked_out_ahead = True
 
     plan_id: str
 
@@ -373,7 +365,6 @@ class FinalizeInvoice(_InvoiceTask):
     """The grace period of a draft has ended."""
 
     kind = "finalize_invoice"
-    worked_out_ahead = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,7 +372,6 @@ class RefreshInvoice(_InvoiceTask):
     """A record that a draft shows has changed."""
 
     kind = "refresh_invoice"
-    worked_out_ahead = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 
+from usagebill.ahead import Wanted
 from usagebill.core.alerts import Alert, AlertType, evaluated, wallet_value
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event
@@ -21,7 +22,6 @@ from usagebill.core.wallets import Wallet, WalletStatus
 from usagebill.logs import Log, plain_traceback
 from usagebill.queries.alerts import alerts_of_external_ids, alerts_of_subscription, alerts_of_wallet
 from usagebill.storage.conditions import Condition, eq, within
-from usagebill.storage.rehearsal import RunEnds
 from usagebill.views.alerts import triggered_alert_view
 from usagebill.work import Work
 
@@ -96,7 +96,7 @@ def check_before_end(work: Work, subscription: Subscription) -> None:
     emitted = len(work.messages)
     try:
         work.tx.savepoint(partial(work.perform, job))
-    except RunEnds:
+    except Wanted:
         raise
     except Exception as problem:
         del work.messages[emitted:]

@@ -13,6 +13,7 @@ from functools import partial, wraps
 from inspect import signature, unwrap
 from typing import Any, TypeVar
 
+from usagebill.ahead import Wanted
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -30,7 +31,6 @@ from usagebill.core.tasks import (
 )
 from usagebill.storage.conditions import any_of, eq, has, missing, related, within
 from usagebill.storage.jobs import task_of
-from usagebill.storage.rehearsal import RunEnds
 from usagebill.work import Reader, Work
 
 Operation = TypeVar("Operation", bound=Callable[..., Any])
@@ -190,7 +190,7 @@ def _problem_with(work: Work, job: Job) -> Exception | None:
     emitted = len(work.messages)
     try:
         work.tx.savepoint(partial(work.at(job.due_at).perform, job))
-    except RunEnds:
+    except Wanted:
         raise
     except Exception as problem:
         del work.messages[emitted:]

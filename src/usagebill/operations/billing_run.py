@@ -15,7 +15,7 @@ from usagebill.core.sharing import sharing
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import BillCustomer
 from usagebill.operations.invoices.advance_charges import regroup
-from usagebill.operations.invoices.subscription import bill, foresee_bill
+from usagebill.operations.invoices.subscription import bill
 from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.schedule import is_due, schedule_billing
 from usagebill.queries.contracts import contract_of, refreshed
@@ -36,9 +36,6 @@ def bill_customer(work: Work, task: BillCustomer) -> None:
     contracts = [contract_of(work, subscription) for subscription in active]
     due = [contract for contract in contracts if is_due(work, contract) and not contract.has_overdue_end(work.now)]
     changing = [(contract, change) for contract in due if (change := takeover(work, contract)) is not None]
-    going_on = [contract for contract in due if all(contract is not other for other, _ in changing)]
-    for entries in _grouped(going_on):
-        foresee_bill(work, entries, at=work.now, trigger=Trigger.RUN)
     # A subscription whose successor has to be paid first continues until that payment.
     changed = [
         contract

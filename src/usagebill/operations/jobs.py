@@ -167,11 +167,6 @@ def perform(work: Work, job: Job) -> None:
         work.known_at = before
 
 
-def is_worked_out_ahead(job: Job) -> bool:
-    """Whether the job's result is computed on a snapshot before the write lock is taken."""
-    return job.kind in HANDLERS and HANDLERS[job.kind].task_type.worked_out_ahead
-
-
 def note_failure(work: Work, job: Job, reason: str) -> None:
     """Show the failure of the job, with the reason, if the job makes or finishes an invoice."""
     if job.kind in HANDLERS:

@@ -41,7 +41,12 @@ def refresh(work: Work, task: RefreshWallets) -> None:
     wallets = active_wallets(work, task.customer_id)
     if customer is None or not wallets:
         return
-    nets = work.worked_out(("unbilled", customer.id), lambda reader: unbilled_nets(reader, customer), inputs=customer)
+    nets = work.computed(
+        ("unbilled", customer.id),
+        lambda reader: unbilled_nets(reader, customer),
+        inputs=customer,
+        customer_id=customer.id,
+    )
     changed = [
         (before, after)
         for before, after in zip(wallets, refreshed_wallets(work, wallets, nets), strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -110,24 +110,17 @@ def check(work: Work, task: CheckUsageThresholds) -> None:
     def passed_at(cents: int) -> list[UsageThreshold]:
         return passed_thresholds(thresholds, invoiced_cents=invoiced, current_cents=cents, billed_cents=billed)
 
-    def reached_at(cents: int) -> _Reached:
-        return _Reached(
-            contract=contract,
-            boundaries=boundaries,
-            passed=tuple(passed_at(cents)),
-            invoiced_cents=invoiced,
-            current_cents=cents,
-            billed_cents=billed,
-        )
-
-    def foresee(cents: int) -> None:
-        reached = reached_at(cents)
-        work.foresee(reached.key, reached.bill, inputs=reached)
-
-    current = amount_if(work, subscription, lambda cents: bool(passed_at(cents)), foresee)
+    current = amount_if(work, subscription, lambda cents: bool(passed_at(cents)))
     if current is None:
         return
-    reached = reached_at(current)
+    reached = _Reached(
+        contract=contract,
+        boundaries=boundaries,
+        passed=tuple(passed_at(current)),
+        invoiced_cents=invoiced,
+        current_cents=current,
+        billed_cents=billed,
+    )
     if not _is_billed(work, subscription, invoiced + billed, reached.passed):
         _bill(work, reached)
 
@@ -156,10 +149,6 @@ class _Reached:
     current_cents: int
     billed_cents: int
 
-    @property
-    def key(self) -> Hashable:
-        return "progressive bill", self.contract.subscription.id
-
     def bill(self, reader: Reader) -> Bill | None:
         """The bill of all usage so far in the running charges period, less earlier progressive invoices."""
         applied = tuple(self._applied(reader, threshold) for threshold in self.passed)
@@ -178,7 +167,10 @@ class _Reached:
 
 def _bill(work: Work, reached: _Reached) -> None:
     """Invoice the usage, and send a message per threshold."""
-    owed = work.worked_out(reached.key, reached.bill, inputs=reached)
+    subscription = reached.contract.subscription
+    owed = work.computed(
+        ("progressive bill", subscription.id), reached.bill, inputs=reached, customer_id=subscription.customer_id
+    )
     if owed is None:
         return
     record(work, owed)

@@ -69,13 +69,12 @@ def amount_if(
     work: Work,
     subscription: Subscription,
     matters: Callable[[int], bool],
-    foresee: Callable[[int], None] = lambda cents: None,
 ) -> int | None:
     """The amount of all usage so far in the running charges period, in cents without taxes, if it `matters`.
 
-    None if it certainly does not, which mostly takes no count. If an amount matters, every larger one must too. Usage
-    is counted on a snapshot, before the write lock is taken; events that come in meanwhile are counted only if they may
-    have made the amount matter. `foresee` is called with an amount that matters, before anything is written.
+    None if it certainly does not, which mostly takes no count. If an amount matters, every larger one must too. Much
+    usage is counted on a snapshot, before the write lock is taken; events that come in meanwhile are counted only if
+    they may have made the amount matter.
     """
     stored = work.tx.first(UsageCount, eq("subscription_id", subscription.id))
     noted = _noted(work, subscription.id)
@@ -85,10 +84,11 @@ def amount_if(
             _keep(work, stored, ceiling.count, noted)
             return None
     known_at = counted_until(noted, is_recount=stored is not None)
-    counted = work.worked_out(
+    counted = work.computed(
         ("usage count", subscription.id),
         lambda reader: _Counted(usage_count(reader, subscription, known_at=known_at), known_at),
         inputs=subscription,
+        customer_id=subscription.customer_id,
     )
     count = counted.count
     later = received_after(noted, counted.known_at)
@@ -98,11 +98,8 @@ def amount_if(
             _keep(work, stored, ceiling.count, noted)
             return None
         count = usage_count(work, subscription)
-    amount = count.amount_cents if matters(count.amount_cents) else None
-    if amount is not None:
-        foresee(amount)
     _keep(work, stored, count, noted)
-    return amount
+    return count.amount_cents if matters(count.amount_cents) else None
 
 
 def _noted(work: Work, subscription_id: str) -> list[NewUsage]:

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
-
-from usagebill.core.aggregation import AggregateResult
-from usagebill.core.events import Event, EventOrder
-from usagebill.core.filters import FilterIndex
-from usagebill.storage.event_queries import Counted, EventQuery, Group
-from usagebill.storage.ports import EventLog
 
 
 def instant_text(value: datetime) -> str:
@@ -75,37 +68,3 @@ class RecordedRows:
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         return list(self._rows)
-
-
-class NotedQuestions:
-    """Answers event queries from `counted` and notes them: repeating a count would take as long."""
-
-    def __init__(self, counted: EventLog, questions: list[EventQuery]) -> None:
-        self._counted = counted
-        self._questions = questions
-
-    def scan(self, question: EventQuery) -> Iterator[Event]:
-        self._questions.append(question)
-        return self._counted.scan(question)
-
-    def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
-        self._questions.append(question)
-        return self._counted.tallies(question)
-
-    def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
-        self._questions.extend(replace(question, external_subscription_id=id) for id in external_ids)
-        return self._counted.tallies_of(question, external_ids)
-
-    def changes(
-        self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
-    ) -> Iterator[tuple[int, Event]]:
-        self._questions.append(question)
-        return self._counted.changes(question, since, order, at_most=at_most)
-
-    def known_up_to(self, question: EventQuery, sequence: int) -> int:
-        self._questions.append(question)
-        return self._counted.known_up_to(question, sequence)
-
-    def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
-        self._questions.append(question)
-        return self._counted.tallies_by_bucket(question, filters)

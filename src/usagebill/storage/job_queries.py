@@ -100,22 +100,13 @@ class JobQueries(Generic[C]):
         if self._organization_id not in (None, job.organization_id):
             raise PermissionError(f"a job of organization {job.organization_id} in one of {self._organization_id}")
 
-    def ready(self, now: datetime, at_most: int, skip: int = 0) -> list[Job]:
+    def ready(self, now: datetime, at_most: int) -> list[Job]:
         waiting, values = self._waiting_jobs()
         rows = self._connection.execute(
-            f"SELECT {JOB_COLUMNS} {waiting} AND due_at <= ? ORDER BY due_at, sequence LIMIT ? OFFSET ?",
-            (*values, instant_text(now), at_most, skip),
+            f"SELECT {JOB_COLUMNS} {waiting} AND due_at <= ? ORDER BY due_at, sequence LIMIT ?",
+            (*values, instant_text(now), at_most),
         ).fetchall()
         return [job_of(row) for row in rows]
-
-    def first_of_one_instant(self, now: datetime, at_most: int) -> int:
-        waiting, values = self._waiting_jobs()
-        row = self._connection.execute(
-            f"SELECT COUNT(*) FROM (SELECT 1 {waiting} AND due_at <= ?"
-            f" AND due_at = (SELECT MIN(due_at) {waiting}) LIMIT ?) AS first",
-            (*values, instant_text(now), *values, at_most),
-        ).fetchone()
-        return int(row[0])
 
     def _waiting_jobs(self) -> tuple[str, list[str]]:
         """The jobs without a lane that are not held until later, as SQL with its values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -27,9 +27,8 @@ from usagebill.storage.sums import GroupKey, Sums
 R = TypeVar("R")
 T = TypeVar("T")
 
-# Rows of records by the records' ids, in the form of one engine.
-Encoded = Mapping[str, tuple[Any, ...]]
-NOT_ENCODED: Encoded = {}
+# The version of a customer, and that of what all share (`storage.versions`).
+Versions = tuple[int, int]
 
 
 class Duplicate(Exception):
@@ -89,11 +88,8 @@ class WaitingJobs(Protocol):
     def overdue_of(self, kinds: Collection[str], now: datetime) -> list[Job]:
         """All jobs of these kinds that are due by `now`, in order of `due_at`, whether or not they have failed."""
 
-    def ready(self, now: datetime, at_most: int, skip: int = 0) -> list[Job]:
-        """The first jobs without a lane that are ready to run, in order of `due_at`, after the first `skip`."""
-
-    def first_of_one_instant(self, now: datetime, at_most: int) -> int:
-        """The number of those jobs that are due at the same instant as the first one, at most `at_most`."""
+    def ready(self, now: datetime, at_most: int) -> list[Job]:
+        """The first jobs without a lane that are ready to run, in order of `due_at`."""
 
     def waiting(self, kind: str, subject_id: str) -> Job | None:
         """The first job of this kind for the subject in order of `due_at`, whether or not it failed."""
@@ -117,20 +113,9 @@ class JobQueue(WaitingJobs, Protocol):
     def add(self, *jobs: Job) -> bool:
         """Write the jobs; False if a key already exists: the existing job is left unchanged."""
 
-    def expect(self, now: datetime, keys: Sequence[tuple[str, str]]) -> None:
-        """Announce jobs, by organization and key, that will be claimed by their keys at `now`, so that they can be read
-        together.
-        """
-
-    def are_claimable(self, now: datetime, jobs: Sequence[Job]) -> bool:
-        """Whether `claim` would give each of these jobs of the organization by its key, unchanged."""
-
-    def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:
+    def claim(self, now: datetime, *, immediate: bool = False) -> Job | None:
         """The first job without a lane whose `run_at` has come, in order of `due_at`; of the immediate ones only, if
         requested. It stays in the queue until it is completed.
-
-        With `key`, the organization's job with that key; None if it is done, or while another job of its subject is due
-        before it.
         """
 
     def lease(
@@ -287,13 +272,6 @@ class KeptListCounts(ListCounts, Protocol):
         """Make the counts of the lists with faults again; returns their tables."""
 
 
-class Observation(Protocol):
-    """The queries of a snapshot and their results while something was computed."""
-
-    @property
-    def organization_id(self) -> str | None: ...
-
-
 class Snapshot(Protocol):
     """Reads within one organization (or across all, if opened for none).
 
@@ -313,11 +291,24 @@ class Snapshot(Protocol):
     def is_shared(self) -> bool:
         """Whether the store holds more than one organization."""
 
-    def observed(self, question: Callable[[Snapshot], T]) -> tuple[T, Observation]:
-        """The result of the query, and the observation it is based on: `still_holds` says later whether it is valid."""
+    def versions_of(self, customer_id: str) -> Versions:
+        """The versions of the customer, and of what all customers share, as of the last commit."""
 
-    def watching(self, questions: Sequence[EventQuery]) -> Observation:
-        """An observation that holds until an event arrives that matches one of the queries."""
+    def events_since(self, sequence: int, external_ids: Sequence[str]) -> list[Event]:
+        """The organization's events of these subscriptions that were stored after the one with this number."""
+
+    def preload(
+        self,
+        kind: type[Any],
+        column: str,
+        values: Sequence[object],
+        *conditions: Condition,
+        at_most: int | None = None,
+    ) -> None:
+        """Read all records that meet the conditions and have one of the values in `column`, deleted ones too. From now
+        on it answers questions about one of these values from memory, as far as the conditions are among
+        the question's. Nothing is kept if there are more than `at_most` records for each value.
+        """
 
     @property
     def organization_id(self) -> str | None:
@@ -386,9 +377,6 @@ class Snapshot(Protocol):
     def last_numbers(self, names: Sequence[str]) -> dict[str, int]:
         """The same for several sequences; unused ones are left out."""
 
-    def encoded(self, records: Sequence[object]) -> Encoded:
-        """The records as rows, encoded ahead so that a write need not do it under its lock."""
-
     def entitlements_version(self) -> int:
         """A number that changes with every record that determines the entitlements of the organization's subscriptions
         (`Table.entitles`); 0 before the first change.
@@ -414,11 +402,8 @@ class Transaction(Snapshot, Protocol):
     def scoped(self, organization_id: str) -> Transaction:
         """The same transaction, within one organization."""
 
-    def still_holds(self, observation: Any) -> bool:
-        """Whether every query observed in an earlier snapshot of this store still gives the same answer."""
-
-    def recall(self, snapshot: Any) -> None:
-        """Reuse what an earlier snapshot of this store has read, as far as it is known to be unchanged."""
+    def has_written_for(self, customer_id: str) -> bool:
+        """Whether this transaction has written what raises one of the customer's versions."""
 
     def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; if it raises, only its effects are undone, and the exception propagates."""
@@ -433,8 +418,8 @@ class Transaction(Snapshot, Protocol):
     def unsent_seconds(self) -> float:
         """The estimated time to store what was written unchecked and is not stored yet."""
 
-    def insert(self, *records: object, encoded: Encoded = NOT_ENCODED) -> None:
-        """Write the records, reusing the rows in `encoded`. Raises `Duplicate` if a unique rule is broken."""
+    def insert(self, *records: object) -> None:
+        """Write the records. Raises `Duplicate` if a unique rule is broken."""
 
     def replace(self, record: object, *, former: object | None = None) -> None:
         """Write the record in place of the one with its id. LookupError if there is none.
@@ -450,9 +435,6 @@ class Transaction(Snapshot, Protocol):
 
     def next_number(self, name: str, start: int = 1) -> int:
         """The next number of a gapless sequence: it commits, and rolls back, with this transaction."""
-
-    def next_numbers(self, names: Sequence[str]) -> list[int]:
-        """The next number of each sequence, in this order; a repeated name gets consecutive numbers."""
 
 
 class Store(Protocol):
@@ -494,19 +476,6 @@ class Store(Protocol):
     def ship_events(self) -> bool:
         """Forward some stored events to the event store next to the database; False if there is none, if it has them
         all, or if it cannot be reached, which is logged. Results do not depend on it.
-        """
-
-    def reserved(self, jobs: Sequence[Job], at_most: int) -> list[Job] | None:
-        """Reserve the first of the jobs that no other process has reserved, and release those reserved before; None if
-        the engine keeps no reservations.
-
-        Reservations end with the process. They are advisory: they keep processes from computing the same jobs ahead.
-        """
-
-    @property
-    def group_size(self) -> int:
-        """The number of customers billed alike in one run that are computed and stored together. A larger group takes
-        fewer statements per invoice, but other writers wait longer while it is stored.
         """
 
     @property

@@ -49,10 +49,11 @@ def check(work: Work, task: CheckAlerts) -> None:
     if running is None:
         return
     subscription = in_force(work, running)
-    measured: Measurement = work.worked_out(
+    measured: Measurement = work.computed(
         ("alerts", subscription.id),
         partial(measure, subscription=subscription, alerts=alerts, closed=running),
         inputs=(subscription, alerts, running),
+        customer_id=subscription.customer_id,
     )
     for alert in alerts:
         value = _value(work, subscription, alert, measured)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from zoneinfo import ZoneInfo
 
 from usagebill.core.billing_entities import BillingEntity
@@ -16,4 +15,5 @@ def numbered(work: Work, invoice: Invoice, customer: Customer, entity: BillingEn
     """The invoice with the next number of its customer or of its billing entity."""
     series = series_of(invoice, customer, entity)
     month = work.now.astimezone(ZoneInfo(entity.timezone))
-    return work.take_numbers(series, invoice, partial(with_numbers, customer=customer, entity=entity, month=month))
+    numbers = [work.tx.next_number(name) for name in series]
+    return with_numbers(invoice, numbers, customer=customer, entity=entity, month=month)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -35,23 +35,14 @@ def bill(
     billed one of the subscriptions for the same periods already.
     """
     make = partial(subscription_bill, entries=entries, at=at, trigger=trigger, hidden=hidden, dated=dated)
-    owed = work.worked_out(
-        _key(entries),
+    owed = work.computed(
+        ("bill", *((entry.contract.subscription.id, entry.reason) for entry in entries)),
         make,
         inputs=(entries, at, trigger, hidden, dated),
+        customer_id=entries[0].contract.customer.id,
         subscriptions=lambda: len(entries),
     )
     return None if owed is None else record(work, owed)
-
-
-def foresee_bill(work: Work, entries: Sequence[Entry], *, at: datetime, trigger: Trigger) -> None:
-    """Compute ahead the bill that `bill` will need, if nothing is written yet and that is possible."""
-    make = partial(subscription_bill, entries=entries, at=at, trigger=trigger)
-    work.foresee(_key(entries), make, inputs=(entries, at, trigger, False, None))
-
-
-def _key(entries: Sequence[Entry]) -> Hashable:
-    return ("bill", *((entry.contract.subscription.id, entry.reason) for entry in entries))
 
 
 def bill_added_units(
@@ -77,15 +68,18 @@ def compute(work: Work, invoice: Invoice, *, finalizing: bool) -> Invoice:
     """The draft, recomputed from current records and stored."""
     make = partial(recomputed_bill, draft=invoice, finalizing=finalizing)
     key = ("draft", invoice.id, finalizing)
-    return record(work, work.worked_out(key, make, inputs=invoice, subscriptions=partial(_billed, work, invoice)))
+    billed = partial(_billed, work, invoice)
+    owed = work.computed(key, make, inputs=invoice, customer_id=invoice.customer_id, subscriptions=billed)
+    return record(work, owed)
 
 
 def finalize(work: Work, invoice: Invoice) -> Invoice:
     """Finalize a draft now, recomputed from current records, dated today unless it keeps its anchor."""
-    owed = work.worked_out(
+    owed = work.computed(
         ("finalized", invoice.id),
         partial(finalized_bill, draft=invoice),
         inputs=invoice,
+        customer_id=invoice.customer_id,
         subscriptions=partial(_billed, work, invoice),
     )
     work.cancel(FinalizeInvoice(customer_id=invoice.customer_id, invoice_id=invoice.id))

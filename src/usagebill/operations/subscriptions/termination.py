@@ -20,7 +20,7 @@ from usagebill.operations.alert_watch import check_before_end
 from usagebill.operations.backlog import after_backlog, of_subscriptions
 from usagebill.operations.draft_invoices import keep_plan
 from usagebill.operations.invoices.advance_charges import regroup
-from usagebill.operations.invoices.subscription import bill, foresee_bill
+from usagebill.operations.invoices.subscription import bill
 from usagebill.operations.subscriptions.activation import cancel_waiting
 from usagebill.operations.subscriptions.change import bill_closed_period, cancel_downgrade
 from usagebill.operations.subscriptions.inputs import SubscriptionTermination
@@ -92,8 +92,6 @@ def terminate(
     contract = contract.of(last)
     entries = [Entry(contract=contract, reason=InvoicingReason.TERMINATING)]
     trigger = at_end(last.on_termination_invoice)
-    if trigger is not None:
-        foresee_bill(work, entries, at=work.now, trigger=trigger)
     if chosen != subscription:
         work.tx.replace(chosen)
         work.emit("subscription.updated", lambda: entitled_subscription(work, chosen), chosen.id)

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar, cast
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.filters import FilterIndex
-from usagebill.core.jobs import Job
 from usagebill.logs import Log
 from usagebill.storage.clickhouse.answers import ANSWERED, LAST, counted, newer
 from usagebill.storage.clickhouse.servers import ASKED_FROM, EventServers, Unreachable
@@ -73,7 +72,7 @@ class _Shipped:
 
     @property
     def events(self) -> EventLog:
-        """The snapshot's own events: reading them is not observed."""
+        """The snapshot's own events."""
         return self._tx.events
 
     def place(self) -> int | None:
@@ -160,13 +159,6 @@ class _WithEvents:
     def scoped(self, organization_id: str) -> Transaction:
         return _wrapped(self._tx.scoped(organization_id), self._event_store)
 
-    def observed(self, question: Callable[[Snapshot], T]) -> tuple[T, Any]:
-        # The shipped position is not observed: no answer depends on it.
-        return self._tx.observed(lambda seen: question(_wrapped(seen, self._event_store, self._shipped)))
-
-    def recall(self, snapshot: Any) -> None:
-        cast(Transaction, self._tx).recall(snapshot._tx if isinstance(snapshot, _WithEvents) else snapshot)
-
 
 def _wrapped(tx: Snapshot, event_store: _EventStore, shipped: _Shipped | None = None) -> Transaction:
     return cast(Transaction, _WithEvents(tx, event_store, shipped))
@@ -222,13 +214,6 @@ class StoreWithEvents:
             self._event_store.failed(problem)
             return False
         return any(shipped)
-
-    def reserved(self, jobs: Sequence[Job], at_most: int) -> list[Job] | None:
-        return self.records.reserved(jobs, at_most)
-
-    @property
-    def group_size(self) -> int:
-        return self.records.group_size
 
     @property
     def contention(self) -> float:

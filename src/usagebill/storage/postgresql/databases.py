@@ -59,7 +59,6 @@ def _empty() -> bytes:
         "usage_series",
         "usage_totals",
         "sequences",
-        "changes",
         "clock",
         "jobs",
         "events",

@@ -15,7 +15,6 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
 
-from usagebill.core.jobs import Job
 from usagebill.storage import deadline
 from usagebill.storage.every_engine import EntitlingCommits, OneTransaction
 from usagebill.storage.ports import UnusableServer, UnusableTransaction
@@ -26,7 +25,6 @@ from usagebill.storage.postgresql.locks import Locks, is_held_by
 from usagebill.storage.postgresql.memory import Memory
 from usagebill.storage.postgresql.pending import Pending, WriteSpeed, WritesRefused
 from usagebill.storage.postgresql.pool import Driver, Pool, roll_back
-from usagebill.storage.postgresql.reservations import Reservations
 from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.schema import bring_forward, check_version, identity_of
 from usagebill.storage.postgresql.statistics import Statistics
@@ -46,8 +44,6 @@ _PREPARED = 1_000
 _RANDOM_PAGE_COST = "1.1"
 # The weight of the latest write in the moving average of lock contention.
 _LAST_WRITE = 1 / 8
-# The number of customers billed together: each statement costs a round trip and a plan.
-_GROUP_SIZE = 64
 # Most attempts of a write: the server aborts one of two that deadlock.
 _MOST_RUNS = 5
 
@@ -109,7 +105,6 @@ class PostgresStore:
         self._statistics = Statistics()
         # Series of running totals that queries of this process lacked.
         self.missing_series = MissingSeries()
-        self._reservations = Reservations(url)
         self._pool = Pool(url, connections, self._configure)
         # Before the pool opens, which would try for a minute to reach a missing server.
         self.identity = self._prepared()
@@ -352,18 +347,11 @@ class PostgresStore:
     def reads_beside_writes(self) -> bool:
         return True
 
-    def reserved(self, jobs: Sequence[Job], at_most: int) -> list[Job] | None:
-        return self._reservations.taken(jobs, at_most)
-
     def is_awaited(self) -> bool:
         return self._awaiting > 0
 
     def entitling_commits(self, organization_id: str) -> int:
         return self._entitling_commits.of(organization_id)
-
-    @property
-    def group_size(self) -> int:
-        return _GROUP_SIZE
 
     @property
     def contention(self) -> float:
@@ -406,4 +394,3 @@ class PostgresStore:
     def close(self) -> None:
         """Close every connection. The store cannot be used afterwards."""
         self._pool.close()
-        self._reservations.close()

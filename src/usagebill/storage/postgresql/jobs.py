@@ -26,29 +26,6 @@ _EARLIEST = "SELECT l.lane, {} FROM unnest(?::text[]) l (lane)".format(
 )
 
 
-class Claims:
-    """A transaction's cache of the jobs that it will claim by key, by organization."""
-
-    def __init__(self) -> None:
-        self.expected: dict[str, tuple[datetime, list[str]]] = {}
-        # The first job of each of their subjects, by key, once they have been looked up.
-        self.first: dict[str, dict[str, Job]] = {}
-        # Subjects whose jobs this transaction has written.
-        self.touched: set[str] = set()
-
-    def touch(self, subject_id: str) -> None:
-        """The subject's first job may have changed."""
-        self.touched.add(subject_id)
-
-    def touch_subject_of(self, key: str) -> None:
-        """The job with this key is gone, in any organization."""
-        self.touched.update(jobs[key].subject_id for jobs in self.first.values() if key in jobs)
-
-    def forget(self) -> None:
-        """Forget everything: any job may have changed."""
-        self.expected.clear()
-
-
 class PostgresJobs(JobQueries[Connection]):
     """See `storage.ports.JobQueue`. A snapshot takes no locks, and only reads."""
 
@@ -58,12 +35,10 @@ class PostgresJobs(JobQueries[Connection]):
         organization_id: str | None,
         locks: Locks | None,
         pending: Pending | None = None,
-        claims: Claims | None = None,
     ) -> None:
         super().__init__(connection, organization_id, ready=_READY, held=_HELD)
         self._locks = locks
         self._pending = pending
-        self._claims = claims or Claims()
 
     def _writes(self, job: Job) -> None:
         self._check_organization(job)
@@ -76,11 +51,9 @@ class PostgresJobs(JobQueries[Connection]):
 
     def _add(self, job: Job) -> bool:
         self._writes(job)
-        self._claims.touch(job.subject_id)
         row = job_row(job)
         if self._pending is not None and self._pending.is_buffering:
-            self._pending.add(job.key, row)
-            return True
+            return self._pending.add(job.organization_id, job.key, row)
         added = self._connection.execute(
             f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
             " ON CONFLICT (organization_id, key) DO NOTHING",
@@ -88,46 +61,8 @@ class PostgresJobs(JobQueries[Connection]):
         )
         return added.rowcount == 1
 
-    def expect(self, now: datetime, keys: Sequence[tuple[str, str]]) -> None:
-        for organization_id, key in keys:
-            self._claims.expected.setdefault(organization_id, (now, []))[1].append(key)
-
-    def are_claimable(self, now: datetime, jobs: Sequence[Job]) -> bool:
-        return all(self.claim(now, key=job.key) == job for job in jobs)
-
-    def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:
-        if key is not None:
-            owner = self._organization_id
-            if self._locks is not None and owner is not None and not self._locks.try_take(owner):
-                # The lock's holder may be running this very job.
-                return None
-            if (expected := self._expected(now, key)) is not None:
-                return expected
-            job = self.get(key)
-            first = None if job is None else self.overdue((job.subject_id,), now)
-            return first if first is not None and first == job and not first.failed and first.run_at <= now else None
+    def claim(self, now: datetime, *, immediate: bool = False) -> Job | None:
         return next(iter(self._claimed("", now, 1, immediate)), None)
-
-    def _expected(self, now: datetime, key: str) -> Job | None:
-        """The job with this key if all that were expected have been looked up, and it is the first of its subject."""
-        owner, claims = self._organization_id, self._claims
-        if owner is None or owner not in claims.expected:
-            return None
-        at, keys = claims.expected[owner]
-        if at != now:
-            return None
-        if owner not in claims.first:
-            rows = self._connection.execute(
-                f"SELECT DISTINCT ON (subject_id) {JOB_COLUMNS} FROM jobs WHERE organization_id = ? AND lane = ''"
-                " AND due_at <= ? AND subject_id IN (SELECT subject_id FROM jobs WHERE organization_id = ?"
-                " AND key = ANY(?::text[])) ORDER BY subject_id, due_at, sequence",
-                (owner, sql_value(now), owner, keys),
-            ).fetchall()
-            claims.first[owner] = {job.key: job for job in map(job_of, rows)}
-        job = claims.first[owner].get(key)
-        if job is None or job.subject_id in claims.touched or job.failed or job.run_at > now:
-            return None
-        return job
 
     def _claimed(self, lane: str, now: datetime, at_most: int, immediate: bool) -> list[Job]:
         """The first due jobs of a lane, of organizations that nobody else writes to.
@@ -181,14 +116,12 @@ class PostgresJobs(JobQueries[Connection]):
     ) -> list[Job]:
         jobs = self._claimed(lane, now, at_most, immediate)
         if jobs:
-            self._claims.forget()
             self._connection.execute(
                 "UPDATE jobs SET run_at = ? WHERE id = ANY(?::text[])", (sql_value(until), [job.id for job in jobs])
             )
         return [replace(job, run_at=until) for job in jobs]
 
     def give_back(self, jobs: Sequence[Job]) -> None:
-        self._claims.forget()
         for job in jobs:
             self._writes(job)
             self._connection.execute(
@@ -214,7 +147,6 @@ class PostgresJobs(JobQueries[Connection]):
     def complete(self, *jobs: Job) -> None:
         for job in jobs:
             self._writes(job)
-            self._claims.touch(job.subject_id)
             if self._pending is not None and self._pending.is_buffering:
                 self._pending.complete(job.id)
                 continue
@@ -223,7 +155,6 @@ class PostgresJobs(JobQueries[Connection]):
             )
 
     def cancel(self, key: str) -> None:
-        self._claims.touch_subject_of(key)
         if self._pending is not None and self._pending.is_buffering and self._organization_id is not None:
             if self._locks is not None:
                 self._locks.take(self._organization_id)
@@ -233,7 +164,6 @@ class PostgresJobs(JobQueries[Connection]):
 
     def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool) -> None:
         self._writes(job)
-        self._claims.touch(job.subject_id)
         self._connection.execute(
             "UPDATE jobs SET run_at = ?, attempts = attempts + 1, error = ?, failed = ?"
             " WHERE id = ? AND organization_id = ?",
@@ -268,7 +198,6 @@ class PostgresJobs(JobQueries[Connection]):
             return False
         if self._locks is not None:
             self._locks.take(row[0])
-        self._claims.forget()
         changed = self._connection.execute(
             "UPDATE jobs SET run_at = greatest(due_at, ?), attempts = 0, failed = FALSE WHERE id = ?",
             (sql_value(run_at), id),

@@ -1,4 +1,4 @@
-"""Buffered writes: a batch of planned jobs is sent to the server many rows at a time.
+"""Buffered writes: those of a batch of billing runs are sent to the server many rows at a time.
 
 The buffer is sent before the transaction's next statement, so buffering is invisible; savepoints are buffered too,
 until something happens within them.
@@ -88,8 +88,13 @@ class _JobCancelled:
 
 @dataclass(frozen=True, slots=True)
 class _JobAdded:
+    organization_id: str
     key: str
     row: Row
+
+    @property
+    def names(self) -> tuple[str, str]:
+        return self.organization_id, self.key
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +153,13 @@ class Pending:
             self.send()
         self._writes.append(_JobCancelled(organization_id, key))
 
-    def add(self, key: str, row: Row) -> None:
-        self._writes.append(_JobAdded(key, row))
+    def add(self, organization_id: str, key: str, row: Row) -> bool:
+        """Add a job; False if one with its key is buffered already."""
+        added = _JobAdded(organization_id, key, row)
+        if any(type(write) is _JobAdded and write.names == added.names for write in self._writes):
+            return False
+        self._writes.append(added)
+        return True
 
     def take_number(self, number: Number, value: int) -> None:
         self.numbers[number] = value

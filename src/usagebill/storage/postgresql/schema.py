@@ -31,7 +31,7 @@ from usagebill.storage.sqlite.row_steps import ROW_STEPS
 from usagebill.storage.sqlite.schema import VERSION as RECORDS, ForeignFile, NewerFile, OlderFile, default_of
 from usagebill.storage.tables import TABLES, Table, table_of
 
-VERSION = 13
+VERSION = 14
 # Version of the records -> the migration of rows for older databases, once their tables have all columns.
 STEPS: dict[int, Callable[[Connection], None]] = {**ROW_STEPS, 60: post_past}
 
@@ -42,9 +42,6 @@ CREATE TABLE IF NOT EXISTS migration (
 CREATE TABLE IF NOT EXISTS sequences (
     organization_id {TEXT} NOT NULL, name {TEXT} NOT NULL, value bigint NOT NULL,
     PRIMARY KEY (organization_id, name)) WITH (fillfactor = 50);
-CREATE TABLE IF NOT EXISTS changes (
-    organization_id {TEXT} NOT NULL, sequence bigint NOT NULL, kind {TEXT} NOT NULL, ids text[],
-    is_new boolean NOT NULL, PRIMARY KEY (organization_id, sequence, kind));
 CREATE TABLE IF NOT EXISTS clock (session integer PRIMARY KEY, newest {TEXT} NOT NULL);
 CREATE TABLE IF NOT EXISTS jobs (
     sequence bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id {TEXT} NOT NULL UNIQUE,
@@ -230,6 +227,9 @@ def bring_forward(connection: Connection) -> None:
             STEPS[records](connection)
     make_text_indexes(connection)
     count_all(connection)
+    # A log of changes that earlier versions kept.
+    connection.execute("DROP TABLE IF EXISTS changes")
+    connection.execute("DELETE FROM sequences WHERE name = 'changes'")
     if current is not None and row_security.is_on(connection):
         # New tables.
         row_security.turn(connection, on=True)

@@ -39,14 +39,16 @@ class Sequences:
             pending.numbers.pop((organization_id, name), None)
         return int(row[0])
 
-    def next_numbers(self, organization_id: str | None, names: Sequence[str]) -> list[int]:
-        """The next number of each sequence."""
-        pending = self._pending
-        if pending is not None and pending.is_buffering and organization_id is not None:
-            unknown = [name for name in dict.fromkeys(names) if (organization_id, name) not in pending.numbers]
-            last = self.last_numbers(organization_id, unknown) if unknown else {}
-            pending.numbers.update(((organization_id, name), last.get(name, 0)) for name in unknown)
-        return [self.next_number(organization_id or "", name) for name in names]
+    def raise_all(self, numbers: Sequence[tuple[str, str]]) -> None:
+        """Raise the sequences of these organizations and names, in one statement."""
+        if numbers:
+            owners, names = zip(*numbers, strict=True)
+            self._connection.of(None).execute(
+                "INSERT INTO sequences (organization_id, name, value)"
+                " SELECT o, n, 1 FROM unnest(?::text[], ?::text[]) AS raised (o, n)"
+                " ON CONFLICT (organization_id, name) DO UPDATE SET value = sequences.value + 1",
+                (list(owners), list(names)),
+            )
 
     def last_numbers(self, organization_id: str, names: Sequence[str]) -> dict[str, int]:
         """The last number of each sequence that has one."""

@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
 from datetime import datetime
 from decimal import Decimal
-from functools import cache
 from typing import Any, TypeVar
 
 from usagebill.core.activity_logs import Change
-from usagebill.storage.conditions import Condition, Order
-from usagebill.storage.event_queries import EventQuery
+from usagebill.core.events import Event
+from usagebill.storage.conditions import Condition, Order, within
+from usagebill.storage.event_rows import COLUMNS, event_of
 from usagebill.storage.listings import Total
-from usagebill.storage.ports import NOT_ENCODED, Duplicate, Encoded
-from usagebill.storage.postgresql.changes import TRACKED, Touched, latest_change, log_changes, touched_since
+from usagebill.storage.ports import Duplicate, Versions
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events import PostgresEvents
 from usagebill.storage.postgresql.jobs import PostgresJobs
 from usagebill.storage.postgresql.listed import DIALECT, PostgresListCounts
 from usagebill.storage.postgresql.locks import Locked, Locks
 from usagebill.storage.postgresql.memory import Memory
-from usagebill.storage.postgresql.observing import (
-    Observation,
-    ObservedEvents,
-    Observer,
-    hashable,
-    observation_holds,
-)
 from usagebill.storage.postgresql.pending import Pending
 from usagebill.storage.postgresql.queries import order_sql, where_sql
 from usagebill.storage.postgresql.rows import insert_sql, rows_of, select_sql, sql_value
 from usagebill.storage.postgresql.sequences import Sequences
 from usagebill.storage.postgresql.unique_rules import broken_rule
+from usagebill.storage.preloaded import Preloaded
 from usagebill.storage.record_sql import bounded, group_sql, kinds_among, quoted
 from usagebill.storage.sql.lists import Lists
 from usagebill.storage.sums import GroupKey, Sums
-from usagebill.storage.tables import TABLES, TOLD, Table, table_of
+from usagebill.storage.tables import TOLD, Table, table_of
+from usagebill.storage.versions import SHARED, raised_by, series_of
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -47,15 +40,9 @@ _KNOWN_AT_MOST = 10_000
 _ENTITLEMENTS = "entitlements"
 
 
-@cache
-def _kinds() -> dict[str, type]:
-    return {table.name: table.kind for table in TABLES}
-
-
-@cache
-def _tracked(kind: Any) -> tuple[str, ...]:
-    names = {item.name for item in fields(kind)}
-    return tuple(column for column in TRACKED if column in names)
+def _hashable(values: Sequence[Any]) -> tuple[Any, ...]:
+    """The bound values of a statement as part of a key."""
+    return tuple(tuple(value) if isinstance(value, list) else value for value in values)
 
 
 class PostgresTransaction:
@@ -80,10 +67,11 @@ class PostgresTransaction:
         self._pending = pending
         self._memory = memory or Memory()
         self._known = self._memory.records
+        self._preloaded = self._memory.preloaded.setdefault(organization_id, Preloaded())
         if locks is not None:
             locks.when_taken = self._memory.clear
-        self.jobs = PostgresJobs(connection, organization_id, locks, pending, self._memory.claims)
-        self.events = PostgresEvents(connection, organization_id, self._memory.states, self._memory.senders.clear)
+        self.jobs = PostgresJobs(connection, organization_id, locks, pending)
+        self.events = PostgresEvents(connection, organization_id, self._memory.states)
         self._sequences = Sequences(connection, locks, pending)
         self._lists = None if organization_id is None else Lists(self._ask, DIALECT, organization_id)
         self.list_counts = PostgresListCounts(connection, self._ask, organization_id)
@@ -104,85 +92,38 @@ class PostgresTransaction:
             connection = Locked(connection, self._locks, organization_id)
         return PostgresTransaction(connection, organization_id, self._memory, locks=self._locks, pending=self._pending)
 
-    # Observations
+    # Versions
 
-    def observed(self, question: Callable[[PostgresTransaction], T]) -> tuple[T, Observation]:
-        """The result of the query, and the observation that it is based on."""
-        observation = self.watching(())
-        observer = Observer(self._connection, observation, self._memory.answered)
-        tx = PostgresTransaction(observer, self._organization_id)
-        tx._memory.decoded = self._memory.shared
-        tx.events = ObservedEvents(self._connection, observer, self._organization_id, observation, self._memory.states)
-        return question(tx), observation
+    def versions_of(self, customer_id: str) -> Versions:
+        series = series_of(customer_id)
+        numbers = self.last_numbers([series, SHARED])
+        return numbers.get(series, 0), numbers.get(SHARED, 0)
 
-    def watching(self, questions: Sequence[EventQuery]) -> Observation:
-        """An observation that holds until an event arrives that matches one of the queries."""
-        latest = 0 if self._organization_id is None else self._latest_event(self._organization_id)
-        observation = Observation(self._organization_id, latest, self._latest_change())
-        observation.questions += questions
-        return observation
+    def has_written_for(self, customer_id: str) -> bool:
+        owner = self._organization_id or ""
+        return not self._memory.raised.isdisjoint({(owner, series_of(customer_id)), (owner, SHARED)})
 
-    def _latest_event(self, organization_id: str) -> int:
-        latest = self._memory.latest.get(organization_id)
-        if latest is None:
-            latest = self.events.latest()
-            # A snapshot stays as it is.
-            if self._locks is None:
-                self._memory.latest[organization_id] = latest
-        return latest
+    def _raise_version(self, record: Any) -> None:
+        series = raised_by(record, self._owner)
+        if series is not None:
+            self._memory.raised.add((record.organization_id, series))
 
-    def _latest_change(self) -> int:
-        if self._organization_id is None:
-            return 0
-        change = self._memory.change.get(self._organization_id)
-        if change is None:
-            change = latest_change(self._connection, self._organization_id)
-            # A snapshot stays as it is.
-            if self._locks is None:
-                self._memory.change[self._organization_id] = change
-        return change
+    def _owner(self, kind: type, id: str) -> Any:
+        return self._known.get((kind, id)) or self.get(kind, id, deleted=True)
 
-    def _touched_since(self, change: int) -> tuple[Touched, ...] | None:
-        """The rows written since then by others and by this transaction; None if unknown."""
-        if self._organization_id is None:
-            return None
-        since = self._memory.since
-        key = self._organization_id, change
-        if key not in since:
-            # Nobody else writes while this transaction has the lock.
-            since[key] = touched_since(self._connection, *key)
-        by_others = since[key]
-        if by_others is None:
-            return None
-        by_this = self._memory.touched.get(self._organization_id)
-        return (by_others,) if by_this is None else (by_others, by_this)
+    def _preloaded_of(self, record: Any) -> Preloaded:
+        owner = record.organization_id
+        if owner == self._organization_id:
+            return self._preloaded
+        return self._memory.preloaded.setdefault(owner, Preloaded())
 
-    def _senders_since(self, latest: int) -> set[str | None]:
-        """The subscription ids of the organization's events after that one."""
-        senders = self._memory.senders
-        key = self._organization_id or "", latest
-        if key not in senders:
-            rows = self._connection.execute(
-                "SELECT DISTINCT external_subscription_id FROM events WHERE organization_id = ? AND sequence > ?", key
-            )
-            senders[key] = {row[0] for row in rows}
-        return senders[key]
-
-    def still_holds(self, observation: Observation) -> bool:
-        """Whether all queries observed in an earlier snapshot still have the same results."""
-        writes = self._memory.writes
-        written = {table: writes[kind] for table, kind in _kinds().items()}
-        return observation_holds(
-            self._connection,
-            observation,
-            written,
-            self._memory.repeated,
-            lambda: self._touched_since(observation.change),
-            lambda: self._senders_since(observation.latest),
+    def events_since(self, sequence: int, external_ids: Sequence[str]) -> list[Event]:
+        rows = self._connection.execute(
+            f"SELECT {COLUMNS} FROM events WHERE organization_id = ? AND sequence > ?"
+            " AND external_subscription_id = ANY(?::text[])",
+            (self._organization_id, sequence, list(external_ids)),
         )
-
-    def recall(self, snapshot: PostgresTransaction) -> None:
-        """Does nothing: no read of a snapshot is known to be unchanged, as other machines may have written since."""
+        return [event_of(row) for row in rows]
 
     def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; if it raises, only its own effects are undone, and the exception propagates."""
@@ -218,9 +159,8 @@ class PostgresTransaction:
 
     def flush(self) -> None:
         """Write versions, before the transaction commits."""
-        for organization_id in self._memory.entitling:
-            self._sequences.next_number(organization_id, _ENTITLEMENTS, 1)
-        log_changes(self._connection, self._memory.touched)
+        entitling = {(organization_id, _ENTITLEMENTS) for organization_id in self._memory.entitling}
+        self._sequences.raise_all(sorted(entitling | self._memory.raised))
         if self._pending is not None:
             self._pending.send()
 
@@ -244,6 +184,19 @@ class PostgresTransaction:
             return None
         return record
 
+    def preload(
+        self,
+        kind: type[Any],
+        column: str,
+        values: Sequence[object],
+        *conditions: Condition,
+        at_most: int | None = None,
+    ) -> None:
+        limit = None if at_most is None else at_most * len(values) + 1
+        records = self.find(kind, within(column, values), *conditions, limit=limit, deleted=True) if values else []
+        if limit is None or len(records) < limit:
+            self._preloaded.add(kind, column, values, conditions, records)
+
     def get_each(self, *named: tuple[type, str]) -> list[Any]:
         unread = [(kind, id) for kind, id in named if (kind, id) not in self._known]
         queries = [(select_sql(kind) + " WHERE t.id = ?", [id]) for kind, id in unread]
@@ -257,8 +210,8 @@ class PostgresTransaction:
 
     @property
     def _reads_ahead(self) -> bool:
-        """Whether this is a snapshot that is not being observed."""
-        return self._locks is None and type(self._connection) is Connection
+        """Whether this is a snapshot, which stays as it is."""
+        return self._locks is None
 
     def _with_siblings(self, kind: type[R], id: str) -> R | None:
         """The record with this id, prefetching those that its siblings refer to."""
@@ -306,7 +259,7 @@ class PostgresTransaction:
         clauses = where + ordered + ("" if limit is None else " LIMIT ? OFFSET ?")
         for row, records in zip(rows, answers, strict=True):
             values = corresponding.of_row(row, bound) + ([] if limit is None else [bounded(limit), 0])
-            self._memory.answers[kind, clauses, hashable(values)] = (0, records)
+            self._memory.answers[kind, clauses, _hashable(values)] = (0, records)
         siblings.note([record for records in answers for record in records])
         return True
 
@@ -324,12 +277,15 @@ class PostgresTransaction:
         offset: int = 0,
         deleted: bool = False,
     ) -> list[R]:
+        preloaded = self._preloaded.find(kind, conditions, order, limit, offset, deleted=deleted)
+        if preloaded is not None:
+            return preloaded
         where, values = where_sql(kind, conditions, self._organization_id, deleted)
         clauses = where + order_sql(kind, order)
         if limit is not None:
             clauses += " LIMIT ? OFFSET ?"
             values += [bounded(limit), bounded(offset)]
-        memory, question = self._memory, (kind, clauses, hashable(values))
+        memory, question = self._memory, (kind, clauses, _hashable(values))
         # Counts only grow, so every write changes their sum.
         written = memory.writes[kind] + sum(memory.writes[other] for other in kinds_among(conditions) - {kind})
         cached = memory.answers.get(question)
@@ -387,6 +343,9 @@ class PostgresTransaction:
             yield codec.record(row)
 
     def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int:
+        preloaded = self._preloaded.find(kind, conditions, deleted=deleted)
+        if preloaded is not None:
+            return len(preloaded)
         if self._lists is not None and not deleted:
             counted = self._lists.count(kind, conditions)
             if counted is not None:
@@ -424,30 +383,22 @@ class PostgresTransaction:
     def _rows(self, kind: type[R], clauses: str, values: Sequence[Any]) -> list[R]:
         codec = rows_of(kind).codec
         rows = self._connection.execute(select_sql(codec.kind) + clauses, values).fetchall()
-        decoded = self._memory.decoded
-        if decoded is None:
-            return [codec.record(row) for row in rows]
-        question = kind, clauses, hashable(values)
-        if question not in decoded:
-            decoded[question] = [codec.record(row) for row in rows]
-        return decoded[question]
+        return [codec.record(row) for row in rows]
 
     # Writing
 
-    def encoded(self, records: Sequence[object]) -> Encoded:
-        return {record.id: rows_of(type(record)).row(record) for record in records}  # type: ignore[attr-defined]
-
-    def insert(self, *records: object, encoded: Encoded = NOT_ENCODED) -> None:
+    def insert(self, *records: object) -> None:
         for record in records:
             table = self._written(record)
-            self._touch(record)
             kind: Any = type(record)
-            row = encoded.get(record.id) or rows_of(kind).row(record)  # type: ignore[attr-defined]
+            row = rows_of(kind).row(record)
             if self._pending is not None and self._pending.is_buffering:
                 self._pending.insert(kind, row)
             elif self._connection.execute(insert_sql(kind), row).rowcount != 1:
                 raise Duplicate(broken_rule(self._connection, record) or ("id",))
             self._known[kind, record.id] = record  # type: ignore[attr-defined]
+            self._preloaded_of(record).wrote(record, is_new=True)
+            self._raise_version(record)
             if table.entitles:
                 self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
             if kind in TOLD:
@@ -460,7 +411,7 @@ class PostgresTransaction:
         old: Any = self._known.get((kind, id)) or former or self._by_id(kind, id)
         if old is None or getattr(old, "organization_id", None) != getattr(record, "organization_id", None):
             raise LookupError(f"no {kind.__name__} {id} to replace")
-        self._touch(old, record)
+        self._raise_version(record)
         names, values = rows_of(kind).changes(old, record)
         if names:
             assigned = ",".join(f'"{name}"=?' for name in names)
@@ -475,6 +426,7 @@ class PostgresTransaction:
             if not set(table.entitles).isdisjoint(names):
                 self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
         self._known[kind, id] = record
+        self._preloaded_of(record).wrote(record)
         if kind in TOLD:
             self._changed(kind, id, old, record)
 
@@ -497,22 +449,11 @@ class PostgresTransaction:
         self._memory.writes[type(record)] += 1
         return table_of(type(record))
 
-    def _touch(self, *records: object) -> None:
-        """Note that a record was added, or changed from the first to the second."""
-        for record in records:
-            owner = getattr(record, "organization_id", None)
-            if owner is not None:
-                kind: Any = type(record)
-                ids = [id for column in _tracked(kind) if (id := getattr(record, column)) is not None]
-                rows = self._memory.touched.setdefault(owner, Touched())
-                rows.note(table_of(kind).name, ids, is_new=len(records) == 1)
-
     def delete(self, *records: object) -> None:
         for record in records:
             table = self._written(record)
             id, owner = record.id, record.organization_id  # type: ignore[attr-defined]
-            # The stored record may be a different version.
-            self._memory.touched.setdefault(owner, Touched()).note(table.name, None, is_new=False)
+            self._raise_version(record)
             kind: Any = type(record)
             gone = self._connection.execute(
                 f"DELETE FROM {quoted(table.name)} WHERE id = ? AND organization_id = ?", (id, owner)
@@ -522,14 +463,12 @@ class PostgresTransaction:
             if table.entitles:
                 self._memory.entitling.add(owner)
             self._known.pop((type(record), id), None)
+            self._preloaded_of(record).deleted(record)
 
     # Numbers
 
     def next_number(self, name: str, start: int = 1) -> int:
         return self._sequences.next_number(self._organization_id or "", name, start)
-
-    def next_numbers(self, names: Sequence[str]) -> list[int]:
-        return self._sequences.next_numbers(self._organization_id, names)
 
     def last_number(self, name: str) -> int:
         return self.last_numbers([name]).get(name, 0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections import Counter, deque
-from collections.abc import Callable, Sequence, Set
+from collections import deque
+from collections.abc import Callable, Set
 from contextlib import suppress
 from decimal import Decimal
 from functools import cache, partial
@@ -16,27 +16,21 @@ from time import monotonic, sleep
 from typing import Any, Generic, TypeVar
 
 from usagebill.core.errors import DeadlinePassed
-from usagebill.core.jobs import Job
 from usagebill.core.numbers import ZERO, add
 from usagebill.storage import deadline
 from usagebill.storage.every_engine import EntitlingCommits, OneTransaction
 from usagebill.storage.sql.usage_totals import MissingSeries
 from usagebill.storage.sqlite.events import prepare
 from usagebill.storage.sqlite.listed import folded_document
-from usagebill.storage.sqlite.observing import Version
 from usagebill.storage.sqlite.schema import bring_forward, check_ours, check_version
 from usagebill.storage.sqlite.transaction import SqliteTransaction
 from usagebill.storage.sqlite.undoing import TransactionLost, UndoneAlone
-from usagebill.storage.sqlite.write_counts import add_writes, write_counts
 
 T = TypeVar("T")
 
 # Most writes per commit, so that none waits long for the others.
 _SHARED = 64
 _BUSY_SECONDS = 60.0
-# Customers who are billed together: requests wait while their invoices are stored (12 ms), but each commit costs as
-# much as storing six.
-_GROUP_SIZE = 24
 # SQLite's busy handler sleeps up to 100 ms and may starve for seconds, so we poll more often.
 _BETWEEN_TRIES = 0.001
 # A longer WAL file slows every read down.
@@ -197,11 +191,6 @@ class SqliteStore:
         self._busy = False
         self._sharing = False
         self._contention = 0.0
-        # The version of what was committed, as far as the writer has noticed.
-        self._version = Version()
-        self._data_version: int | None = None
-        # The counts of writes in the file as of that version.
-        self._write_counts: Counter[type] = Counter()
         self._entitling_commits = EntitlingCommits()
         if not self._memory:
             path = os.path.realpath(self.path)
@@ -307,14 +296,10 @@ class SqliteStore:
     def _answer(
         self, connection: sqlite3.Connection, organization_id: str | None, question: Callable[[SqliteTransaction], T]
     ) -> T:
-        # Before the snapshot is taken: if it sees a later commit, the versions differ.
-        version = self._version
         changes = connection.total_changes
         self._begin_read(connection)
         try:
-            answer = question(
-                SqliteTransaction(connection, organization_id, version=version, missing_series=self._missing_series)
-            )
+            answer = question(SqliteTransaction(connection, organization_id, missing_series=self._missing_series))
         except sqlite3.OperationalError as problem:
             if _was_interrupted(problem):
                 raise DeadlinePassed from problem
@@ -382,13 +367,6 @@ class SqliteStore:
     def entitling_commits(self, organization_id: str) -> int:
         return self._entitling_commits.of(organization_id)
 
-    def reserved(self, jobs: Sequence[Job], at_most: int) -> list[Job] | None:
-        return None
-
-    @property
-    def group_size(self) -> int:
-        return _GROUP_SIZE
-
     @property
     def contention(self) -> float:
         return self._contention
@@ -396,30 +374,22 @@ class SqliteStore:
     def _commit(self, writes: list[_Write[Any]]) -> None:
         connection = self._writer
         self._sharing = len(writes) > 1
-        transactions: list[SqliteTransaction] = []
         try:
             self._contention += (self._begin_write() - self._contention) * _LAST_COMMIT
-            self._notice_foreign_commits()
             for write in writes:
                 if not self._sharing:
                     # A single change is rolled back with the transaction.
-                    sole = SqliteTransaction(
-                        connection, write.organization_id, version=self._version, missing_series=self._missing_series
-                    )
-                    transactions.append(sole)
+                    sole = SqliteTransaction(connection, write.organization_id, missing_series=self._missing_series)
                     write.result = _flushed(write, sole)
                     continue
                 alone = UndoneAlone(connection)
                 # It only has the methods of a connection that are called here.
                 tx = SqliteTransaction(alone, write.organization_id, missing_series=self._missing_series)  # type: ignore[arg-type]
-                transactions.append(tx)
                 try:
                     write.result = alone.run(partial(_flushed, write, tx))
                 except Exception as problem:
                     write.error = problem
-            written = self._count_writes(transactions)
             self._keep()
-            self._write_counts.update(written)
         except BaseException as problem:
             # First of all, so that no caller takes its write for committed.
             for write in writes:
@@ -428,9 +398,6 @@ class SqliteStore:
                 self._undo(connection)
         finally:
             # Even if the commit failed: an extra count only costs a read.
-            for transaction in transactions:
-                self._version = self._version.after(transaction.writes)
-            # The same holds here.
             self._entitling_commits.count(frozenset().union(*(write.entitling for write in writes)))
             for write in writes:
                 write.done = True
@@ -447,23 +414,6 @@ class SqliteStore:
 
     def _undo(self, connection: sqlite3.Connection) -> None:
         connection.execute("ROLLBACK")
-
-    def _notice_foreign_commits(self) -> None:
-        """At the start of a write, note whether another connection has committed since the last one."""
-        data_version = self._writer.execute("PRAGMA data_version").fetchone()[0]
-        if data_version != self._data_version:
-            self._data_version = data_version
-            counts, known = write_counts(self._writer), self._write_counts
-            self._version = self._version.after_foreign_commit(
-                {kind: 1 for kind in {*counts, *known} if counts.get(kind, 0) != known[kind]}
-            )
-            self._write_counts = Counter(counts)
-
-    def _count_writes(self, transactions: Sequence[SqliteTransaction]) -> frozenset[type]:
-        """Before a commit, count the kinds of record that it writes, for other processes."""
-        if self._memory:
-            return frozenset()
-        return add_writes(self._writer, {kind for tx in transactions for kind, count in tx.writes.items() if count})
 
     def roll_up_usage(self) -> bool:
         if self._read_only:

@@ -40,26 +40,7 @@ class SqliteJobs(JobQueries[sqlite3.Connection]):
         )
         return not jobs or cursor.rowcount == len(jobs)
 
-    def expect(self, now: datetime, keys: Sequence[tuple[str, str]]) -> None:
-        """An index look-up per key costs less than one statement for all of them."""
-
-    def are_claimable(self, now: datetime, jobs: Sequence[Job]) -> bool:
-        stored = {job.key: job for job in self.named([job.key for job in jobs])}
-        if any(stored.get(job.key) != job or job.failed or job.run_at > now or job.due_at > now for job in jobs):
-            return False
-        row = self._connection.execute(
-            "SELECT 1 FROM jobs j JOIN jobs o ON o.organization_id = j.organization_id AND o.subject_id = j.subject_id"
-            " AND o.lane = '' AND (o.due_at, o.sequence) < (j.due_at, j.sequence)"
-            f" WHERE j.organization_id = ? AND j.key IN ({','.join('?' * len(jobs))}) LIMIT 1",
-            (self._organization_id, *(job.key for job in jobs)),
-        ).fetchone()
-        return row is None
-
-    def claim(self, now: datetime, *, immediate: bool = False, key: str | None = None) -> Job | None:
-        if key is not None:
-            job = self.get(key)
-            first = None if job is None else self.overdue((job.subject_id,), now)
-            return first if first is not None and first == job and not first.failed and first.run_at <= now else None
+    def claim(self, now: datetime, *, immediate: bool = False) -> Job | None:
         return next(iter(self._ready("", now, 1, immediate)), None)
 
     def _ready(self, lane: str, now: datetime, at_most: int, immediate: bool) -> list[Job]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Sequence, Set
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -13,10 +13,12 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from usagebill.core.activity_logs import Change
-from usagebill.storage.conditions import Condition, Order
-from usagebill.storage.event_queries import EventQuery
+from usagebill.core.events import Event
+from usagebill.storage.conditions import Condition, Order, within
+from usagebill.storage.event_rows import COLUMNS, event_of
 from usagebill.storage.listings import Total
-from usagebill.storage.ports import NOT_ENCODED, Duplicate, Encoded
+from usagebill.storage.ports import Duplicate, Versions
+from usagebill.storage.preloaded import Preloaded
 from usagebill.storage.record_sql import bounded, group_sql, kinds_among, quoted
 from usagebill.storage.sql.lists import Lists
 from usagebill.storage.sql.usage_totals import MissingSeries
@@ -25,22 +27,12 @@ from usagebill.storage.sqlite.jobs import SqliteJobs
 from usagebill.storage.sqlite.list_counts import SqliteListCounts
 from usagebill.storage.sqlite.list_writes import ListWrites
 from usagebill.storage.sqlite.listed import DIALECT
-from usagebill.storage.sqlite.observing import (
-    TRACKED,
-    Observation,
-    ObservedEvents,
-    Observer,
-    Rows,
-    Statement,
-    Version,
-    latest_event,
-    observation_holds,
-)
 from usagebill.storage.sqlite.queries import order_sql, where_sql
 from usagebill.storage.sqlite.rows import codec_of, sql_value, whole_number
 from usagebill.storage.sqlite.undoing import TransactionLost
 from usagebill.storage.sums import GroupKey, Sums
-from usagebill.storage.tables import TABLES, TOLD, Table, table_of
+from usagebill.storage.tables import TOLD, Table, table_of
+from usagebill.storage.versions import SHARED, raised_by, series_of
 
 R = TypeVar("R")
 V = TypeVar("V")
@@ -67,24 +59,18 @@ def _insert_sql(kind: type) -> str:
 class _Memory:
     """A transaction's cache: records by id, and results of queries with the kinds of records that they read.
 
-    A result is valid until `writes` counts another write of such a kind. `version` is the store's before the
-    transaction.
+    A result is valid until `writes` counts another write of such a kind.
     """
 
-    def __init__(self, connection: sqlite3.Connection, version: Version | None = None) -> None:
-        self.version = version
+    def __init__(self, connection: sqlite3.Connection) -> None:
         self.records: dict[tuple[type, str], Any] = {}
         self.answers: dict[tuple[type, str, tuple[Any, ...]], tuple[int, list[Any], frozenset[type]]] = {}
         self.writes: Counter[type] = Counter()
-        # Values of tracked columns in the rows written, before and after.
-        self.touched: dict[type, set[tuple[str, object]]] = {}
-        self.untracked: set[type] = set()
-        # Answers of snapshots, shared by their observations, and answers that a writer has repeated.
-        self.answered: dict[Statement, Rows] = {}
-        self.shared: dict[tuple[type, str, tuple[Any, ...]], list[Any]] = {}
-        self.decoded: dict[tuple[type, str, tuple[Any, ...]], list[Any]] | None = None
-        self.repeated: dict[Statement, tuple[int, ...]] = {}
+        # By organization.
+        self.preloaded: dict[str | None, Preloaded] = {}
         self.list_writes = ListWrites(connection)
+        # The versions to raise, by organization and sequence.
+        self.raised: set[tuple[str, str]] = set()
         # The organizations whose entitlements may have changed.
         self.entitling: set[str] = set()
         # Records of logged tables, before and after.
@@ -93,72 +79,8 @@ class _Memory:
     def clear(self) -> None:
         self.records.clear()
         self.answers.clear()
-        self.repeated.clear()
-
-    def is_unchanged(self, kind: type, since: Version | None) -> bool:
-        """Whether records of the kind are known to be unchanged since an earlier version of the store."""
-        if self.version is None or since is None or not self.version.is_free_of_foreign_writes(kind, since):
-            return False
-        return self.version.writes.get(kind, 0) + self.writes[kind] == since.writes.get(kind, 0)
-
-    def touched_since(self, kind: type, since: Version | None) -> Set[tuple[str, object]] | None:
-        """The values of tracked columns in records of the kind written since; None if others may have written some."""
-        if (
-            self.version is None
-            or since is None
-            or not self.version.is_free_of_foreign_writes(kind, since)
-            or kind in self.untracked
-        ):
-            return None
-        is_alone = self.version.writes.get(kind, 0) == since.writes.get(kind, 0)
-        return self.touched.get(kind, set()) if is_alone else None
-
-    def touch(self, kind: type, *records: object) -> None:
-        """Note that records of the kind are written, as they are before and after."""
-        touched = self.touched.setdefault(kind, set())
-        for column in _tracked(kind):
-            touched.update([(column, getattr(record, column)) for record in records])
-
-    def recall(self, earlier: _Memory) -> None:
-        """Reuse what an earlier transaction of the store has read and nobody has written since."""
-        unchanged = {kind for kind in _kinds().values() if self.is_unchanged(kind, earlier.version)}
-        for (kind, id), record in earlier.records.items():
-            if kind in unchanged:
-                self.records.setdefault((kind, id), record)
-        for question, (_, records, other_kinds) in earlier.answers.items():
-            if question[0] in unchanged and other_kinds <= unchanged:
-                written = self.writes[question[0]] + sum(self.writes[kind] for kind in other_kinds)
-                self.answers.setdefault(question, (written, records, other_kinds))
-
-
-class _Written(Mapping[str, int]):
-    """The number of writes of this transaction to each table."""
-
-    def __init__(self, writes: Counter[type]) -> None:
-        self._writes = writes
-
-    def __getitem__(self, table: str) -> int:
-        return self._writes[_kinds()[table]]
-
-    def __contains__(self, table: object) -> bool:
-        return table in _kinds()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_kinds())
-
-    def __len__(self) -> int:
-        return len(_kinds())
-
-
-@cache
-def _tracked(kind: type) -> tuple[str, ...]:
-    names = {item.name for item in fields(kind)}
-    return tuple(column for column in TRACKED if column in names)
-
-
-@cache
-def _kinds() -> dict[str, type]:
-    return {table.name: table.kind for table in TABLES}
+        for preloaded in self.preloaded.values():
+            preloaded.clear()
 
 
 class SqliteTransaction:
@@ -174,15 +96,15 @@ class SqliteTransaction:
         organization_id: str | None,
         memory: _Memory | None = None,
         *,
-        version: Version | None = None,
         missing_series: MissingSeries | None = None,
     ) -> None:
         self._connection = connection
         self._missing_series = missing_series
         self._organization_id = organization_id
-        self._memory = memory or _Memory(connection, version)
+        self._memory = memory or _Memory(connection)
         self._list_writes = self._memory.list_writes
         self._known = self._memory.records
+        self._preloaded = self._memory.preloaded.setdefault(organization_id, Preloaded())
         self._lists = None if organization_id is None else Lists(self._ask, DIALECT, organization_id)
         self.jobs = SqliteJobs(connection, organization_id)
         self.events = SqliteEvents(connection, organization_id, missing_series)
@@ -199,46 +121,37 @@ class SqliteTransaction:
         """The same transaction, within `organization_id`."""
         return SqliteTransaction(self._connection, organization_id, self._memory, missing_series=self._missing_series)
 
-    def observed(self, question: Callable[[SqliteTransaction], T]) -> tuple[T, Observation]:
-        """The result of the query, and the observation that it is based on."""
-        observation = Observation(self._organization_id, latest_event(self._connection), self._memory.version)
-        observer = Observer(self._connection, observation, self._memory.answered)
-        # A snapshot uses only what an observer supports.
-        tx = SqliteTransaction(observer, self._organization_id)  # type: ignore[arg-type]
-        tx._memory.decoded = self._memory.shared
-        tx.events = ObservedEvents(self._connection, observer, self._organization_id, observation, self._missing_series)
-        return question(tx), observation
+    def versions_of(self, customer_id: str) -> Versions:
+        series = series_of(customer_id)
+        numbers = self.last_numbers([series, SHARED])
+        return numbers.get(series, 0), numbers.get(SHARED, 0)
 
-    def watching(self, questions: Sequence[EventQuery]) -> Observation:
-        """An observation that holds until an event arrives that matches one of the queries."""
-        observation = Observation(self._organization_id, latest_event(self._connection), self._memory.version)
-        observation.questions += questions
-        return observation
+    def has_written_for(self, customer_id: str) -> bool:
+        owner = self._organization_id or ""
+        return not self._memory.raised.isdisjoint({(owner, series_of(customer_id)), (owner, SHARED)})
 
-    def still_holds(self, observation: Observation) -> bool:
-        """Whether all queries observed in an earlier snapshot still have the same results."""
-        if observation.looks_at_lists:
-            self._list_writes.flush()
-        memory = self._memory
+    def _raise_version(self, record: Any) -> None:
+        series = raised_by(record, self._owner)
+        if series is not None:
+            self._memory.raised.add((record.organization_id, series))
 
-        @cache
-        def is_unchanged(table: str) -> bool:
-            return memory.is_unchanged(_kinds()[table], observation.version)
+    def _owner(self, kind: type, id: str) -> Any:
+        return self._known.get((kind, id)) or self.get(kind, id, deleted=True)
 
-        def touched(table: str) -> Set[tuple[str, object]] | None:
-            return memory.touched_since(_kinds()[table], observation.version)
+    def _preloaded_of(self, record: Any) -> Preloaded:
+        owner = record.organization_id
+        if owner == self._organization_id:
+            return self._preloaded
+        return self._memory.preloaded.setdefault(owner, Preloaded())
 
-        written = _Written(memory.writes)
-        return observation_holds(self._connection, observation, written, memory.repeated, is_unchanged, touched)
-
-    def recall(self, snapshot: SqliteTransaction) -> None:
-        """Reuse what an earlier snapshot of the same store has read and is known to be unchanged."""
-        self._memory.recall(snapshot._memory)
-
-    @property
-    def writes(self) -> Mapping[type, int]:
-        """The number of writes of this transaction, by kind of record."""
-        return self._memory.writes
+    def events_since(self, sequence: int, external_ids: Sequence[str]) -> list[Event]:
+        # The plus keeps SQLite from walking all events of a subscription instead of the few new ones.
+        rows = self._connection.execute(
+            f"SELECT {COLUMNS} FROM events WHERE sequence > ? AND +organization_id = ?"
+            " AND +external_subscription_id IN (SELECT value FROM json_each(?))",
+            (sequence, self._organization_id, json.dumps(list(external_ids))),
+        )
+        return [event_of(row) for row in rows]
 
     def is_usage_behind(self) -> bool:
         """Whether events wait to be rolled up into running totals."""
@@ -281,10 +194,16 @@ class SqliteTransaction:
         return 0.0
 
     def flush(self) -> None:
-        """Write counts, documents and values of lists, and entitlement versions, before the commit."""
+        """Write counts, documents and values of lists, and versions, before the commit."""
         self._list_writes.flush()
-        for organization_id in self._memory.entitling:
-            self._next_number(organization_id, _ENTITLEMENTS, 1)
+        entitling = {(organization_id, _ENTITLEMENTS) for organization_id in self._memory.entitling}
+        versions = sorted(entitling | self._memory.raised)
+        if versions:
+            self._connection.executemany(
+                "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, 1)"
+                " ON CONFLICT (organization_id, name) DO UPDATE SET value = value + 1",
+                versions,
+            )
 
     @property
     def entitling(self) -> Set[str]:
@@ -304,6 +223,19 @@ class SqliteTransaction:
             return None
         return record
 
+    def preload(
+        self,
+        kind: type[Any],
+        column: str,
+        values: Sequence[object],
+        *conditions: Condition,
+        at_most: int | None = None,
+    ) -> None:
+        limit = None if at_most is None else at_most * len(values) + 1
+        records = self.find(kind, within(column, values), *conditions, limit=limit, deleted=True) if values else []
+        if limit is None or len(records) < limit:
+            self._preloaded.add(kind, column, values, conditions, records)
+
     def get_each(self, *named: tuple[type, str]) -> list[Any]:
         return [self.get(kind, id) for kind, id in named]
 
@@ -321,6 +253,9 @@ class SqliteTransaction:
         offset: int = 0,
         deleted: bool = False,
     ) -> list[R]:
+        preloaded = self._preloaded.find(kind, conditions, order, limit, offset, deleted=deleted)
+        if preloaded is not None:
+            return preloaded
         where, values = where_sql(kind, conditions, self._organization_id, deleted)
         bounds = ""
         if limit is not None:
@@ -383,6 +318,9 @@ class SqliteTransaction:
             yield codec.record(row)
 
     def count(self, kind: type[Any], *conditions: Condition, deleted: bool = False) -> int:
+        preloaded = self._preloaded.find(kind, conditions, deleted=deleted)
+        if preloaded is not None:
+            return len(preloaded)
         if self._lists is not None and not deleted:
             counted = self._lists.count(kind, conditions)
             if counted is not None:
@@ -417,28 +355,26 @@ class SqliteTransaction:
         value = self._scalar(kind, f"MAX(t.{quoted(column)})", conditions, deleted)
         return None if value is None else whole_number(value)
 
-    def encoded(self, records: Sequence[object]) -> Encoded:
-        return {record.id: codec_of(type(record)).row(record) for record in records}  # type: ignore[attr-defined]
+    def insert(self, *records: object) -> None:
+        for kind, some in groupby(records, type):
+            self._insert_all(kind, list(some))
 
-    def insert(self, *records: object, encoded: Encoded = NOT_ENCODED) -> None:
-        for kind, alike in groupby(records, type):
-            self._insert_alike(kind, list(alike), encoded)
-
-    def _insert_alike(self, kind: type, records: Sequence[Any], encoded: Encoded) -> None:
+    def _insert_all(self, kind: type, records: Sequence[Any]) -> None:
         codec, memory, table = codec_of(kind), self._memory, table_of(kind)
         for record in records:
             self._check_organization(record)
         memory.writes[kind] += len(records)
-        memory.touch(kind, *records)
         # Even if the insert fails: it may have stored the first of several.
         self._list_writes.inserted(kind, [record.id for record in records])
-        rows = [encoded.get(record.id) or codec.row(record) for record in records]
+        rows = [codec.row(record) for record in records]
         if len(rows) == 1:
             self._execute(self._connection.execute, _insert_sql(kind), rows[0])
         else:
             self._execute(self._connection.executemany, _insert_sql(kind), rows)
         for record in records:
             self._known[kind, record.id] = record
+            self._preloaded_of(record).wrote(record, is_new=True)
+            self._raise_version(record)
             if table.entitles:
                 memory.entitling.add(record.organization_id)
             if kind in TOLD:
@@ -452,7 +388,7 @@ class SqliteTransaction:
         old = old or next(iter(self._select(type(record), "t.id = ?", [id])), None)
         if old is None or getattr(old, "organization_id", None) != getattr(record, "organization_id", None):
             raise LookupError(f"no {type(record).__name__} {id} to replace")
-        self._memory.touch(type(record), old, record)
+        self._raise_version(record)
         names, values = codec_of(type(record)).changes(old, record)
         if names:
             assigned = ",".join(f'"{name}"=?' for name in names)
@@ -467,6 +403,7 @@ class SqliteTransaction:
             if not set(table.entitles).isdisjoint(names):
                 self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
         self._known[type(record), id] = record
+        self._preloaded_of(record).wrote(record)
         if type(record) in TOLD:
             self._changed(type(record), id, old, record)
 
@@ -489,8 +426,7 @@ class SqliteTransaction:
             id = record.id  # type: ignore[attr-defined]
             owner = record.organization_id  # type: ignore[attr-defined]
             table = self._written(type(record))
-            # The stored record may be a different version.
-            self._memory.untracked.add(type(record))
+            self._raise_version(record)
             if self._connection.execute(
                 f"SELECT 1 FROM {quoted(table_of(type(record)).name)} WHERE id = ? AND organization_id = ?", (id, owner)
             ).fetchone():
@@ -502,16 +438,13 @@ class SqliteTransaction:
             if table.entitles:
                 self._memory.entitling.add(owner)
             self._known.pop((type(record), id), None)
+            self._preloaded_of(record).deleted(record)
 
     def next_number(self, name: str, start: int = 1) -> int:
-        return self._next_number(self._organization_id or "", name, start)
-
-    def _next_number(self, organization_id: str, name: str, start: int, count: int = 1) -> int:
-        """The last of the next `count` numbers; a new sequence begins at `start`."""
         row = self._connection.execute(
             "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?)"
-            " ON CONFLICT (organization_id, name) DO UPDATE SET value = value + ? RETURNING value",
-            (organization_id, name, start, count),
+            " ON CONFLICT (organization_id, name) DO UPDATE SET value = value + 1 RETURNING value",
+            (self._organization_id or "", name, start),
         ).fetchone()
         return int(row[0])
 
@@ -529,14 +462,6 @@ class SqliteTransaction:
             f" ON CONFLICT (id) DO UPDATE SET newest = excluded.newest{later}",
             (sql_value(instant),),
         )
-
-    def next_numbers(self, names: Sequence[str]) -> list[int]:
-        owner = self._organization_id or ""
-        numbers = {}
-        for name, count in Counter(names).items():
-            last = self._next_number(owner, name, count, count)
-            numbers[name] = iter(range(last - count + 1, last + 1))
-        return [next(numbers[name]) for name in names]
 
     def last_number(self, name: str) -> int:
         return self.last_numbers([name]).get(name, 0)
@@ -577,11 +502,4 @@ class SqliteTransaction:
 
     def _rows(self, kind: type[R], clauses: str, values: list[Any]) -> list[R]:
         codec = codec_of(kind)
-        rows = self._connection.execute(_select_sql(codec.kind) + clauses, values).fetchall()
-        decoded = self._memory.decoded
-        if decoded is None:
-            return [codec.record(row) for row in rows]
-        question = kind, clauses, tuple(values)
-        if question not in decoded:
-            decoded[question] = [codec.record(row) for row in rows]
-        return decoded[question]
+        return [codec.record(row) for row in self._connection.execute(_select_sql(codec.kind) + clauses, values)]

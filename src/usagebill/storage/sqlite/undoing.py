@@ -6,9 +6,12 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from usagebill.storage.sqlite.observing import latest_event
-
 T = TypeVar("T")
+
+
+def _latest_event(connection: sqlite3.Connection) -> int:
+    """The sequence number of the last event stored, of any organization."""
+    return int(connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0])
 
 
 class TransactionLost(BaseException):
@@ -48,7 +51,7 @@ class UndoneAlone:
             if not sql.startswith("INSERT INTO events "):
                 self._save()
             elif self._last_event is None:
-                self._last_event = latest_event(self._connection)
+                self._last_event = _latest_event(self._connection)
         return self._connection.executemany(sql, rows)
 
     def _save(self) -> None:

@@ -1,0 +1,73 @@
+"""Versions: a number for each customer, and one for what all customers share, such as plans and taxes.
+
+Each commit raises those whose records it has written, so what was computed on a snapshot holds while they are the same.
+They are sequences of the organization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+from usagebill.core.activity_logs import ActivityLog
+from usagebill.core.api_logs import ApiLog
+from usagebill.core.customers import Customer
+from usagebill.core.documents.files import Document
+from usagebill.core.event_shipments import EventShipment
+from usagebill.core.event_sources import EventSource, RefusedEvent
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_requests import PaymentRequest
+from usagebill.core.payments import ProviderNotice
+from usagebill.core.running_usage import RunningFront, RunningUsage, RunningValue
+from usagebill.core.security_logs import SecurityLog
+from usagebill.core.subscriptions import Subscription
+from usagebill.core.usage_ceiling import NewUsage, UsageCount
+from usagebill.core.users import User, UserSession
+from usagebill.core.wallets import Wallet
+from usagebill.core.webhooks import WebhookMessage
+
+SHARED = "version"
+# No result depends on logs, on what is sent, on who signs in, or on counts of events that are kept to save a recount.
+_BESIDE = frozenset(
+    {
+        *(ActivityLog, ApiLog, SecurityLog, WebhookMessage, Document, ProviderNotice),
+        *(EventShipment, EventSource, RefusedEvent, User, UserSession),
+        *(NewUsage, UsageCount, RunningFront, RunningUsage, RunningValue),
+    }
+)
+# Whose customer a record without one of its own is of.
+_PARENTS: tuple[tuple[str, type], ...] = (
+    ("subscription_id", Subscription),
+    ("invoice_id", Invoice),
+    ("wallet_id", Wallet),
+    ("payment_request_id", PaymentRequest),
+)
+
+
+def series_of(customer_id: str) -> str:
+    """The sequence of a customer's version."""
+    return f"{SHARED}/{customer_id}"
+
+
+@cache
+def _parent(kind: Any) -> tuple[str, type] | None:
+    names = {item.name for item in fields(kind)}
+    return next((parent for parent in _PARENTS if parent[0] in names), None)
+
+
+def raised_by(record: Any, get: Callable[[type, str], Any]) -> str | None:
+    """The sequence that a write of the record raises, if any; `get` looks up what it belongs to."""
+    kind: Any = type(record)
+    if kind in _BESIDE:
+        return None
+    if kind is Customer:
+        return series_of(record.id)
+    customer_id = getattr(record, "customer_id", None)
+    if customer_id is None:
+        parent = _parent(kind)
+        id = None if parent is None else getattr(record, parent[0])
+        owner = None if parent is None or id is None else get(parent[1], id)
+        customer_id = None if owner is None else owner.customer_id
+    return SHARED if customer_id is None else series_of(customer_id)
