@@ -297,7 +297,7 @@ def fee_by_fee_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> Invoi
     """
     before = [(billed, sum(discounts(billed.before).values())) for billed in inputs.progressive]
     if not before or any(billed.left_cents < given_cents for billed, given_cents in before):
-        return draft
+        return replace(draft, discounted={})
     fees = _without_deductions(draft, inputs)
     credits = {line.source_id: line for line in draft.invoice.credits}
     surpluses: list[Surplus] = []
