@@ -173,8 +173,10 @@ class Ahead:
             result: T = known.result
             return result
         wanted = Wanted(make, now=work.now, known_at=work.known_at, key=key, inputs=inputs, customer_id=customer_id)
-        # What this transaction has written is in no snapshot.
-        if self._may_want() and not work.tx.has_written_for(customer_id) and subscriptions() > _FEW_BILLED:
+        if work.tx.has_written_for(customer_id):
+            # What this transaction has written is in no snapshot: only its counts can be made there.
+            return make(work)
+        if self._may_want() and subscriptions() > _FEW_BILLED:
             raise wanted
         try:
             return make(work)
