@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
 from usagebill.core import limits
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.bills import Bill
 from usagebill.core.customers import Customer, dating_settings, timezone
 from usagebill.core.dates import dates_at_creation
 from usagebill.core.errors import Invalid, NotFound, placed
@@ -36,7 +38,7 @@ from usagebill.core.taxes import Tax, taxed_fee
 from usagebill.inputs import ABSENT, Input, Maybe, described, is_given, value_or
 from usagebill.operations import invoice_custom_sections
 from usagebill.operations.backlog import after_backlog, of_customer_in
-from usagebill.operations.customer_currency import bill_in
+from usagebill.operations.customer_currency import bill_in, check_currency
 from usagebill.operations.invoices.record import record
 from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.queries.payment_providers import names_method
@@ -44,6 +46,9 @@ from usagebill.queries.tax_connections import connection_of
 from usagebill.rating.invoice import settled_bill
 from usagebill.storage.conditions import eq, missing, within
 from usagebill.work import Reader, Work
+
+# Building as many lines takes as long as billing a subscription.
+_LINES_LIKE_A_SUBSCRIPTION = 25
 
 
 @Input
@@ -96,19 +101,33 @@ def create(work: Work, request: OneOffInput) -> Invoice:
     `NotFound` for the customer, the fees, an add-on or the billing entity, and `Invalid`.
     """
     customer = customer_by_external_id(work, request.external_customer_id or "")
+    lines = value_or(request.fees, ())
+    bill = work.computed(
+        ("one_off", customer.id),
+        partial(_bill, customer=customer, request=request),
+        inputs=(customer, request),
+        customer_id=customer.id,
+        subscriptions=lambda: len(lines) // _LINES_LIKE_A_SUBSCRIPTION,
+    )
+    bill_in(work, customer, bill.invoice.currency)
+    return record(work, bill)
+
+
+def _bill(reader: Reader, *, customer: Customer, request: OneOffInput) -> Bill:
     if not request.fees:
         raise NotFound("fees")
-    add_ons = {add_on.code: add_on for add_on in work.tx.find(AddOn, within("code", _add_on_codes(request.fees)))}
-    lines = [_placed_line(work, position, fee, add_ons) for position, fee in enumerate(request.fees)]
-    entity = _entity(work, customer, request.billing_entity_code)
-    customer_entity = entity_of(work, customer)
+    add_ons = {add_on.code: add_on for add_on in reader.tx.find(AddOn, within("code", _add_on_codes(request.fees)))}
+    lines = [_placed_line(reader, position, fee, add_ons) for position, fee in enumerate(request.fees)]
+    entity = _entity(reader, customer, request.billing_entity_code)
+    customer_entity = entity_of(reader, customer)
     currency = request.currency or customer.currency or customer_entity.default_currency
     order_number = value_or(request.purchase_order_number, "").strip() or None
-    knows_method = names_method(work, value_or(request.payment_method, None), customer.id)
+    knows_method = names_method(reader, value_or(request.payment_method, None), customer.id)
     problems = one_off_problems(currency, order_number, knows_method=knows_method)
     if problems:
         raise Invalid(problems)
-    customer = bill_in(work, customer, currency)
+    check_currency(customer, currency)
+    customer = customer if customer.currency else replace(customer, currency=currency)
     for position, line in enumerate(lines):
         with placed(f"fees[{position}]"):
             check_line_currency(line.line, currency)
@@ -116,15 +135,15 @@ def create(work: Work, request: OneOffInput) -> Invoice:
     zone = timezone(customer, customer_entity)
     kind = KINDS[Trigger.ONE_OFF]
     opening = new_invoice(
-        id=work.new_id(),
+        id=reader.new_id(),
         invoice_type=kind.invoice_type,
         customer=customer,
         issuer=entity,
         currency=currency,
         timezone=zone,
-        dates=dates_at_creation(kind.occasion, settings, work.now, ZoneInfo(zone)),
+        dates=dates_at_creation(kind.occasion, settings, reader.now, ZoneInfo(zone)),
         net_payment_term=settings.net_payment_term,
-        now=work.now,
+        now=reader.now,
         purchase_order_number=order_number,
     )
     invoice = replace(
@@ -132,13 +151,13 @@ def create(work: Work, request: OneOffInput) -> Invoice:
         skip_automatic_payment=bool(value_or(request.skip_psp, False)),
         payment_method=chosen_method(value_or(request.payment_method, None)),
     )
-    provided = connection_of(work, customer) is not None
-    taxes = {} if provided else _taxes(work, lines)
-    fees = [_fee(work, invoice, line, taxes) for line in lines]
+    provided = connection_of(reader, customer) is not None
+    taxes = {} if provided else _taxes(reader, lines)
+    fees = [_fee(reader, invoice, line, taxes) for line in lines]
     check_fees(fees)
-    bill = settled_bill(work, invoice, (), fees, section_ids=_sections(work, request))
+    bill = settled_bill(reader, invoice, (), fees, section_ids=_sections(reader, request))
     check_amounts(bill.invoice)
-    return record(work, replace(bill, message=kind.message))
+    return replace(bill, message=kind.message)
 
 
 def _add_on_codes(fees: Sequence[OneOffFeeInput]) -> list[str]:
