@@ -105,7 +105,7 @@ def test_bad_percent_encoding_of_a_query_is_400(service: Service, query: str) ->
 
 @own_server
 @pytest.mark.parametrize(
-    "path", ["/", "/api", "/api/v1", "/api/v1/", "/api/v2/customers", "/api/v1/customers/a/b/c", "/favicon.ico"]
+    "path", ["/api", "/api/v1", "/api/v1/", "/api/v2/customers", "/api/v1/customers/a/b/c", "/favicon.ico"]
 )
 def test_unknown_paths_are_404(service: Service, path: str) -> None:
     answer = service.client.get(path)

@@ -328,7 +328,8 @@ def test_what_was_billed_as_it_should_be_is_recounted_whole(box: Scenario) -> No
 
 @pytest.mark.parametrize(("plant", "check"), PLANTS, ids=lambda function: getattr(function, "__name__", ""))
 def test_an_error_that_agrees_with_itself_is_found(box: Scenario, plant: Plant, check: str) -> None:
-    assert report_with(box, plant, recount=False).findings == ()
+    # The ledger alone keeps what the documents came to before.
+    assert {finding.check for finding in report_with(box, plant, recount=False).findings} <= {"ledger"}
     report = report_with(box, plant)
     assert check in {finding.check for finding in report.findings}
     assert report.not_recounted == ()
@@ -400,7 +401,7 @@ def test_a_plan_whose_amount_has_changed_since_is_held_to_the_amount_that_the_fe
             kept = {"plan_amount_cents": 1000}
             work.tx.replace(replace(fee, amount_details=kept, precise_unit_amount=fee.precise_unit_amount * 2))
 
-        assert {finding.check for finding in report_with(box, raised).findings} == {"fee_recount"}
+        assert {finding.check for finding in report_with(box, raised).findings} == {"fee_recount", "ledger"}
 
 
 def test_what_a_draft_took_in_late_is_counted_and_what_came_after_it_was_issued_is_not() -> None:
@@ -413,7 +414,7 @@ def test_what_a_draft_took_in_late_is_counted_and_what_came_after_it_was_issued_
         report = box.billing.audit()
         assert (report.findings, report.not_recounted) == ((), ())
         assert box.billing.reading(first_usage).units == 9
-        assert {finding.check for finding in report_with(box, twice_the_first).findings} == {"fee_recount"}
+        assert {finding.check for finding in report_with(box, twice_the_first).findings} == {"fee_recount", "ledger"}
 
 
 def test_a_line_adjusted_by_hand_is_held_to_the_adjustment() -> None:
@@ -427,7 +428,7 @@ def test_a_line_adjusted_by_hand_is_held_to_the_adjustment() -> None:
         report = box.billing.audit()
         assert (report.findings, report.not_recounted) == ((), ())
         assert box.billing.reading(first_usage).units == 7
-        assert {finding.check for finding in report_with(box, twice_the_first).findings} == {"fee_recount"}
+        assert {finding.check for finding in report_with(box, twice_the_first).findings} == {"fee_recount", "ledger"}
 
 
 def test_lines_put_by_hand_in_the_place_of_void_ones_are_not_recounted() -> None:
@@ -456,4 +457,4 @@ def test_usage_that_passed_a_threshold_is_what_had_come_in_by_then() -> None:
         box.event("calls", value="1")
         report = box.billing.audit()
         assert (report.findings, report.not_recounted) == ((), ())
-        assert {finding.check for finding in report_with(box, twice_the_first).findings} == {"fee_recount"}
+        assert {finding.check for finding in report_with(box, twice_the_first).findings} == {"fee_recount", "ledger"}
