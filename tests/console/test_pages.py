@@ -95,6 +95,8 @@ def test_an_invoice_opens_its_lines(box: Scenario, admin: Visitor) -> None:
     for fee in explained["fees"]:
         for line in fee["arithmetic"]:
             assert line.split("\n")[0].replace("<", "&lt;").replace(">", "&gt;").replace("'", "&#39;") in page
+    tax = next(step for step in explained["steps"] if step["step"] == "tax")
+    assert f"Tax<small>{tax['text']}</small></dt><dd>€{tax['amount_cents'] / 100:,.2f}</dd>" in page
     assert "%PDF" not in page
     pdf = admin.ask("GET", f"/invoices/{invoice['svc_id']}/pdf")
     assert pdf.headers["content-type"] == "application/pdf"
