@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 
 from usagebill import Billing
-from usagebill.clock import ManualClock
+from usagebill.runtime.clock import ManualClock
 from usagebill.storage.sqlite import schema
 from usagebill.storage.sqlite.engine import functions
 from usagebill.storage.sqlite.events.lists import count_all_events

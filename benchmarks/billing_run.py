@@ -43,13 +43,13 @@ from typing import Any, cast
 from benchmarks.bulk_floor import copied, floor_of_run
 
 from usagebill import Billing
-from usagebill.ahead import Ahead
-from usagebill.clock import ManualClock
 from usagebill.operations import customers, events, subscriptions
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
+from usagebill.runtime.ahead import Ahead
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Work
 from usagebill.storage.ports import Transaction
 from usagebill.storage.sqlite import engine
-from usagebill.work import Work
 
 EVENTS_EACH = 100
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -31,12 +31,12 @@ from usagebill.core.pricing import Properties, parse_properties, price
 from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import Tax, taxed_fee
-from usagebill.ids import new_ids
+from usagebill.process.ids import new_ids
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.sqlite.rows import codec_of
 from usagebill.storage.tables import table_of
-from usagebill.work import Reader
 
 Rows = dict[type, list[tuple[object, ...]]]
 

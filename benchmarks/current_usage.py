@@ -35,16 +35,16 @@ from benchmarks.event_rows import START, sent
 from benchmarks.usage_growth import opened, plan_of
 
 from usagebill.billing import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.filters import FilterIndex
 from usagebill.core.plans import Charge
 from usagebill.rating.current_usage import UsageOptions, current
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.sql.usage_totals import AT_ONCE
 from usagebill.storage.sqlite.events.lists import count_all_events
-from usagebill.work import Work
 
 FEW = 10_000
 SIZES = (100_000, 1_000_000)

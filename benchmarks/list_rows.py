@@ -11,16 +11,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.api_logs import ApiLog
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_requests import PaymentRequest
 from usagebill.operations import api_keys
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Work
 from usagebill.storage.sqlite import schema
 from usagebill.storage.sqlite.engine import functions
 from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.tables import TABLES
-from usagebill.work import Work
 
 NOW = datetime(2024, 7, 1, 12, tzinfo=UTC)
 _BATCH = 100_000

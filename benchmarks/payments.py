@@ -29,7 +29,7 @@ from usagebill.core.payments import Payment
 from usagebill.core.provider_requests import Charge, MethodDetails
 from usagebill.core.statuses import ChargeStatus
 from usagebill.operations.payment_methods import keep_method
-from usagebill.payment_providers.kinds import HttpPaymentProviders
+from usagebill.outside.payment_providers.kinds import HttpPaymentProviders
 from usagebill.storage.conditions import eq, present
 from usagebill.worker import Worker
 

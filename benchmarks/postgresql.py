@@ -49,14 +49,14 @@ from benchmarks.lists import FILTERS, LISTS, SEARCHES, MeasuredApi
 from tests.postgresql import started_server
 
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.operations import customers, events, subscriptions
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Work
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.postgresql import PostgresStore
 from usagebill.storage.postgresql.databases import temporary_database
 from usagebill.storage.postgresql.events.rows import STORED, row_of
 from usagebill.storage.postgresql.migration import migrate
-from usagebill.work import Work
 
 LEAST_OF_COPY = 0.5
 MOST_OF_SQLITE = 1.25

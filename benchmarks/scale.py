@@ -35,10 +35,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.event_shipments import EventShipment
 from usagebill.core.events import Event
 from usagebill.operations import customers, subscriptions
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Work
 from usagebill.storage.clickhouse import EventServers, StoreWithEvents
 from usagebill.storage.clickhouse.answers import counted
 from usagebill.storage.clickhouse.rows import lines_of
@@ -47,7 +48,6 @@ from usagebill.storage.clickhouse.shipping import BLOCK
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.event_rows import microseconds
 from usagebill.storage.stores import emptied_events
-from usagebill.work import Work
 
 SUBSCRIPTIONS, QUESTIONS, SHIPPED = 10_000, 100, 100_000
 # Subscriptions whose events are generated together.

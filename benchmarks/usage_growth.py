@@ -25,8 +25,8 @@ from typing import Any
 from benchmarks.event_rows import START, sent
 
 from usagebill.billing import Billing
-from usagebill.clock import ManualClock
 from usagebill.rating.current_usage import UsageOptions, current
+from usagebill.runtime.clock import ManualClock
 
 ROUNDS = 5
 FILTERS, FILTERED_EVENTS, MANY_FILTERED = 50, 100_000, 1_000_000

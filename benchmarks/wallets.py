@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from usagebill.billing import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.customers import Customer
 from usagebill.operations.wallet_ledger import want_refresh
 from usagebill.rating.current_usage import UsageOptions, current
-from usagebill.work import Work
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Work
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 LATER = datetime(2024, 4, 1, 1, tzinfo=UTC)

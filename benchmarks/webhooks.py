@@ -31,10 +31,10 @@ from usagebill.billing import Billing
 from usagebill.core.tasks import DeliverWebhook
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
 from usagebill.operations import webhooks
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
 from usagebill.views.customers import customer_view
-from usagebill.work import Work
 from usagebill.worker import Worker
 
 MESSAGES = 3000

@@ -13,11 +13,11 @@ import types
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
-from usagebill.bindings import Operation
 from usagebill.fields import typed_fields
 from usagebill.records import RELATED, further_fields, shown_kind
+from usagebill.requests.signatures import documentation
 from usagebill.resources import RESOURCES, VIEWS
-from usagebill.signatures import documentation
+from usagebill.resources.bindings import Operation
 from usagebill.storage.ports import Page
 
 SOURCES = Path(__file__).parents[1] / "src"
@@ -122,7 +122,7 @@ def resources_module(module: str) -> str:
     imports = Imports(module)
     imports.add("typing", "ClassVar")
     for name in ("Messages", "Resource", "Views"):
-        imports.add("usagebill.bindings", name)
+        imports.add("usagebill.resources.bindings", name)
     classes = []
     for kind in RESOURCES.values():
         if kind.__module__ != module:
@@ -204,7 +204,7 @@ def plain(value: Any) -> Any: ...
         ("typing", ("Any", "TypeVar")),
         ("collections.abc", ("Callable", "Iterator", "Mapping")),
         ("usagebill.storage.ports", ("Page",)),
-        ("usagebill.work", ("Reader",)),
+        ("usagebill.runtime.work", ("Reader",)),
     ):
         for name in names:
             imports.add(module, name)

@@ -24,9 +24,9 @@ from usagebill.core.wallet_transactions import (
 )
 from usagebill.core.wallets import Wallet
 from usagebill.operations.wallet_ledger import bring_in
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
 from usagebill.testing import Sandbox
-from usagebill.work import Work
 
 
 def _identity(work: Work) -> dict[str, Any]:

@@ -29,9 +29,9 @@ from tests.scenarios import Scenario
 from usagebill.core.tax_providers import ProviderFailure
 from usagebill.http.app import create_app
 from usagebill.http.endpoints import Endpoint
-from usagebill.json_text import with_prefix
 from usagebill.operations import tax_connections
 from usagebill.operations.tax_connections import TaxConnectionInput
+from usagebill.process.json_text import with_prefix
 
 _LIST = """
 import { Client } from "lago-javascript-client";

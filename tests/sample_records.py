@@ -19,7 +19,7 @@ from usagebill.operations.payment_connections import PaymentConnectionInput
 from usagebill.operations.payment_methods import keep_method
 from usagebill.operations.sync_connections import SyncConnectionInput
 from usagebill.queries.customers import customer_by_external_id
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 AMOUNT = {"amount": "1"}
 

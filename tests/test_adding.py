@@ -30,8 +30,8 @@ from usagebill.core.pricing import MODELS
 from usagebill.core.pricing.model import Price
 from usagebill.core.pricing.standard import STANDARD, StandardProperties
 from usagebill.core.usage import Usage
-from usagebill.inputs import Field
-from usagebill.reference.fields import FIELDS
+from usagebill.requests.inputs import Field
+from usagebill.requests.reference.fields import FIELDS
 
 pytestmark = [pytest.mark.now("2024-03-01T00:00:00Z"), pytest.mark.beyond_reference]
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.scenarios import Scenario
 from usagebill import Billing
-from usagebill.bindings import exact
 from usagebill.core.errors import Invalid, NotFound
-from usagebill.inputs import Input
+from usagebill.requests.inputs import Input
+from usagebill.resources.bindings import exact
 
 
 def test_keyword_arguments_are_the_fields_of_the_input() -> None:

@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from usagebill.bounded_http import Answer, Asking, Poster, PrivateAddress
+from usagebill.outside.bounded_http import Answer, Asking, Poster, PrivateAddress
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 

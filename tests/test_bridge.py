@@ -14,13 +14,13 @@ import pytest
 
 from tests.receiver import Receiver
 from usagebill import Billing
-from usagebill.bridge import HttpBridge
-from usagebill.clock import ManualClock
 from usagebill.core.derived_keys import Purpose, derived_key
 from usagebill.core.sync_connections import Accepted, Push, SyncConnection, SyncSubject
 from usagebill.core.tax_providers import FailureKind, ProviderFailure
 from usagebill.core.webhooks import sign_hmac
-from usagebill.settings import Settings
+from usagebill.outside.bridge import HttpBridge
+from usagebill.process.settings import Settings
+from usagebill.runtime.clock import ManualClock
 
 NOW = datetime(2024, 3, 5, 12, tzinfo=UTC)
 PUSH = Push(document_id="d1", version=2, subject=SyncSubject.INVOICE, body=b'{"version":2}', signature="c2ln")

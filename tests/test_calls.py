@@ -15,16 +15,16 @@ from tests.example_tasks import Talk
 from tests.payment_provider import UnsteadyProvider
 from tests.scenarios import plan_fields
 from usagebill import Billing
-from usagebill.calls import Call, Calls
-from usagebill.clock import ManualClock
 from usagebill.core.jobs import Job
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import CollectPayment
 from usagebill.core.payments import Payment
 from usagebill.core.provider_requests import Charge, MethodDetails, Request
-from usagebill.job_host import JobHost
 from usagebill.operations.payment_methods import keep_method
-from usagebill.work import Work
+from usagebill.outside.calls import Call, Calls
+from usagebill.outside.job_host import JobHost
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Work
 from usagebill.worker import Worker
 
 A = TypeVar("A")

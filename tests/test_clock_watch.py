@@ -18,11 +18,11 @@ from tests.json_asserts import for_programs
 from tests.scenarios import plan_fields
 from tests.service import Service, command
 from usagebill import Billing
-from usagebill.clock import ManualClock, SystemClock
 from usagebill.core.errors import ClockRefused
 from usagebill.http.app import create_app
 from usagebill.operations import api_keys
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
+from usagebill.runtime.clock import ManualClock, SystemClock
 from usagebill.worker import Worker
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

@@ -13,15 +13,16 @@ import pytest
 
 from tests.examples import mostly_slow
 from tests.scenarios import charge_on, plan_fields
-from usagebill import Billing, ahead
-from usagebill.clock import ManualClock
+from usagebill import Billing
 from usagebill.core.errors import NotFound
 from usagebill.core.events import Event
 from usagebill.core.plans import Plan
+from usagebill.runtime import ahead
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.sqlite.events import SqliteEvents
-from usagebill.work import Work
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 # Ten days later; in a draft's grace period; the usage of January is over.

@@ -18,14 +18,14 @@ from structlog.testing import capture_logs
 
 from tests.receiver import Received, Receiver
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.errors import NotAllowed, NotFound
 from usagebill.core.tasks import DeliverWebhook
 from usagebill.core.vat import RegistryError, Unavailable
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
 from usagebill.operations import customers, organizations, webhooks
-from usagebill.settings import Settings
-from usagebill.work import Work
+from usagebill.process.settings import Settings
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Work
 
 NOW = datetime(2024, 3, 5, 12, tzinfo=UTC)
 

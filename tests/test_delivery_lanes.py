@@ -16,14 +16,15 @@ import pytest
 from tests.example_tasks import Talk
 from tests.receiver import Receiver
 from tests.service import ENVIRONMENT
-from usagebill import Billing, delivery
+from usagebill import Billing
 from usagebill.core.errors import Invalid
 from usagebill.core.jobs import Job
 from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
-from usagebill.job_host import JobHost
 from usagebill.operations import organizations
-from usagebill.outside import OUTSIDE, OutsideHandler
-from usagebill.settings import Settings
+from usagebill.outside import delivery
+from usagebill.outside.handlers import OUTSIDE, OutsideHandler
+from usagebill.outside.job_host import JobHost
+from usagebill.process.settings import Settings
 from usagebill.worker import Worker
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.scenarios import charge_on, plan_fields, price_ranges
 from usagebill import Billing
-from usagebill.clock import ManualClock
+from usagebill.runtime.clock import ManualClock
 from usagebill.testing import Sandbox
 
 START = "2024-01-10T00:00:00Z"

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 import pytest
 
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.customers import Customer
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
+from usagebill.runtime.clock import ManualClock
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ PROGRAM = """
 import sys
 from datetime import datetime
 from usagebill import Billing
-from usagebill.clock import ManualClock
+from usagebill.runtime.clock import ManualClock
 with Billing(sys.argv[1], clock=ManualClock(datetime.fromisoformat(sys.argv[2])), deliver=False) as billing:
     print("ready", flush=True)
     sys.stdin.readline()

@@ -14,7 +14,7 @@ from tests.source_trees import nodes
 from usagebill.core.error_codes import BY_STATE, CODES, NOT_PERMITTED, RESOURCES, Refusal
 
 # Where refusals are decided.
-FLOORS = ("core", "operations", "queries", "rating", "work.py", "inputs.py", "sent_fields.py", "pricing.py", "printing")
+FLOORS = ("core", "operations", "queries", "rating", "runtime", "requests", "pricing.py", "printing")
 # Names of fields and the like that only look like codes, among the texts below.
 _CODE = re.compile(
     r"(value|values|invalid|missing|must|cannot|too|exceeds|higher|only|duplicate|duplicated|multiple|unknown|incompatible"

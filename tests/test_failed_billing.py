@@ -13,13 +13,13 @@ from tests.money import share
 from tests.scenarios import charge_on, plan_fields
 from usagebill import Billing
 from usagebill.cli import main
-from usagebill.clock import ManualClock
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
 from usagebill.http.api import Api, Request
 from usagebill.http.app import routes
 from usagebill.operations import api_keys
+from usagebill.runtime.clock import ManualClock
 from usagebill.storage.stores import store_at
 
 START = datetime(2024, 1, 5, tzinfo=UTC)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import given, strategies as st
 
-from usagebill.ids import new_id, new_ids
+from usagebill.process.ids import new_id, new_ids
 
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 

@@ -16,8 +16,8 @@ import pytest
 
 from tests.scenarios import charge_on, fixed_charge_on, plan_fields, price_ranges
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.tasks import MarkOverdue
+from usagebill.runtime.clock import ManualClock
 from usagebill.storage.jobs import job_of
 
 START = datetime(2024, 1, 1, 9, tzinfo=UTC)

@@ -19,8 +19,8 @@ from scripts.library_stubs import SOURCES, stubs
 
 from tests.cases import each
 from usagebill import Billing, fields
-from usagebill.bindings import Operation
 from usagebill.resources import RESOURCES
+from usagebill.resources.bindings import Operation
 
 ROOT = Path(__file__).parents[1]
 CALLS = ROOT / "tests" / "library_calls"

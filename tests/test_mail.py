@@ -23,14 +23,14 @@ from hypothesis import given, strategies as st
 
 from tests.mail_server import MailServer, contexts
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.emails import Attachment, Email
 from usagebill.core.errors import NotAllowed
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
-from usagebill.job_batches import JobFailed
-from usagebill.mail import SmtpMailer, Undelivered, as_message
-from usagebill.settings import MailServer as At, Settings
+from usagebill.outside.job_batches import JobFailed
+from usagebill.outside.mail import SmtpMailer, Undelivered, as_message
+from usagebill.process.settings import MailServer as At, Settings
+from usagebill.runtime.clock import ManualClock
 from usagebill.worker import Worker
 
 # The greeting of the mail server that accepts passwords in the clear.

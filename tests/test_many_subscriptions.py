@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from tests.scenarios import plan_fields
-from usagebill import Billing, ahead
-from usagebill.clock import ManualClock
+from usagebill import Billing
 from usagebill.core.bills import Bill
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.operations.invoices import subscription as invoicing
+from usagebill.runtime import ahead
+from usagebill.runtime.clock import ManualClock
 from usagebill.storage.conditions import eq
 from usagebill.storage.sqlite import SqliteStore
 

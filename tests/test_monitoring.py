@@ -20,15 +20,15 @@ from tests.asgi import send
 from tests.example_tasks import Act
 from usagebill import Billing
 from usagebill.cli import main
-from usagebill.clock import ManualClock
 from usagebill.core.event_shipments import EventShipment
 from usagebill.core.jobs import WorkerSeen
 from usagebill.http.app import create_app
 from usagebill.operations import api_keys
 from usagebill.operations.jobs import HANDLERS, Handler
 from usagebill.operations.standing import note_worker, standing
-from usagebill.settings import Settings
-from usagebill.work import Work
+from usagebill.process.settings import Settings
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Work
 from usagebill.worker import Worker
 
 pytestmark = pytest.mark.beyond_reference

@@ -11,14 +11,14 @@ import pytest
 
 from tests.test_run_oracle import START, price_lists, run, sign_up, use
 from usagebill import Billing, billing as system
-from usagebill.ahead import Ahead
-from usagebill.clock import ManualClock
 from usagebill.core.jobs import Job
 from usagebill.core.tasks import BillCustomer
 from usagebill.queries import billing_runs
+from usagebill.runtime.ahead import Ahead
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Work
 from usagebill.storage.ports import Transaction
 from usagebill.storage.sqlite.transaction import SqliteTransaction
-from usagebill.work import Work
 
 MANY = 10
 FEBRUARY = datetime(2024, 2, 1, 1, tzinfo=UTC)

@@ -25,8 +25,8 @@ from lago_python_client.exceptions import LagoApiError
 from tests.payment_servers.stripe import StripeServer
 from tests.service import Service, command_here
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.operations import api_keys
+from usagebill.runtime.clock import ManualClock
 
 pytestmark = pytest.mark.slow
 

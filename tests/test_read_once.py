@@ -15,8 +15,8 @@ import pytest
 
 from tests.scenarios import Scenario, charge_on, fixed_charge_on
 from usagebill import Billing
+from usagebill.runtime.work import Work
 from usagebill.storage.sqlite.transaction import SqliteTransaction
-from usagebill.work import Work
 
 pytestmark = pytest.mark.now("2025-06-01T00:00:00Z")
 

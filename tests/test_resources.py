@@ -8,9 +8,9 @@ import pytest
 
 from tests.cases import each
 from usagebill import Billing, resources
-from usagebill.bindings import Operation, Resource
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
+from usagebill.resources.bindings import Operation, Resource
 
 # Operations whose input is more convenient in Python than what a request can hold: methods of their own.
 _OWN_METHODS = {

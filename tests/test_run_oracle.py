@@ -14,7 +14,6 @@ import pytest
 
 from tests.scenarios import charge_on, fixed_charge_on, plan_fields, price_ranges
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.api_keys import ApiKey
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.organizations import Organization
@@ -23,6 +22,7 @@ from usagebill.core.tasks import DeliverWebhook
 from usagebill.core.usage_ceiling import NewUsage, UsageCount
 from usagebill.core.webhooks import SigningKey
 from usagebill.operations.jobs import HANDLERS
+from usagebill.runtime.clock import ManualClock
 from usagebill.storage.ports import Snapshot
 from usagebill.storage.tables import TABLES
 

@@ -23,7 +23,7 @@ from usagebill.core.webhooks import SigningKey
 from usagebill.http.app import create_app
 from usagebill.operations import api_keys
 from usagebill.operations.webhooks import signing_key
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
 from usagebill.storage.ports import Transaction
 
 PACKAGE = str(Path(__file__).parents[1] / "src" / "usagebill")

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.documents.files import DocumentKind, DocumentSubject
 from usagebill.core.emails import Email, EmailSubject
 from usagebill.core.jobs import Job
@@ -65,7 +64,8 @@ from usagebill.core.tasks import (
 )
 from usagebill.core.tax_providers import Purpose, TaxSubject
 from usagebill.operations.jobs import HANDLERS
-from usagebill.outside import CALLS, OUTSIDE
+from usagebill.outside.handlers import CALLS, OUTSIDE
+from usagebill.runtime.clock import ManualClock
 from usagebill.storage.jobs import job_of, task_of
 
 DUE = datetime(2024, 2, 1, 10, tzinfo=UTC)

@@ -19,7 +19,6 @@ from tests.provider import Provider
 from tests.receiver import Received, Receiver
 from tests.scenarios import plan_fields
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.customers import Address
 from usagebill.core.fees import FeeType
 from usagebill.core.tax_providers import (
@@ -35,7 +34,8 @@ from usagebill.core.tax_providers import (
     TaxedParty,
     TaxQuestion,
 )
-from usagebill.tax_provider import HttpTaxProvider
+from usagebill.outside.tax_provider import HttpTaxProvider
+from usagebill.runtime.clock import ManualClock
 
 NOW = datetime(2024, 3, 5, 12, tzinfo=UTC)
 ITEMS = (

@@ -14,15 +14,15 @@ import pytest
 from tests.postgresql import server_url
 from tests.scenarios import plan_fields
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.invoices.records import Invoice
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq
 from usagebill.storage.postgresql import PostgresStore
 from usagebill.storage.postgresql.databases import temporary_database
 from usagebill.storage.postgresql.migration import migrate
-from usagebill.work import Reader
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ PROGRAM = """
 import sys
 from datetime import datetime
 from usagebill import Billing
-from usagebill.clock import ManualClock
+from usagebill.runtime.clock import ManualClock
 with Billing(sys.argv[1], clock=ManualClock(datetime.fromisoformat(sys.argv[2])), deliver=False) as billing:
     print("ready", flush=True)
     sys.stdin.readline()

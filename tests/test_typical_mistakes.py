@@ -19,7 +19,7 @@ from usagebill.core.errors import BillingError, Invalid
 from usagebill.http.api import Api, Request
 from usagebill.http.app import routes
 from usagebill.operations import api_keys
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
 
 NOW = "2024-03-05T00:00:00Z"
 # An operation's name in the library -> method, path and root of the same request.

@@ -14,14 +14,14 @@ from tests.cases import each
 from tests.input_fields import nested, put
 from tests.scenarios import Scenario, charge_on, plan_fields
 from usagebill import Billing
-from usagebill.bindings import Operation
 from usagebill.core.errors import Invalid
 from usagebill.http.app import endpoints
 from usagebill.http.openapi import document
-from usagebill.reference import hints_of, is_price
-from usagebill.reference.structures import MODEL_PROPERTIES
+from usagebill.process.settings import Settings
+from usagebill.requests.reference import hints_of, is_price
+from usagebill.requests.reference.structures import MODEL_PROPERTIES
 from usagebill.resources import RESOURCES
-from usagebill.settings import Settings
+from usagebill.resources.bindings import Operation
 
 pytestmark = pytest.mark.beyond_reference
 

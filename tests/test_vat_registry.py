@@ -13,10 +13,10 @@ import pytest
 
 from tests.receiver import Receiver
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.vat import NotRegistered, Registered, RegistryError, Unavailable, VatNumber
-from usagebill.settings import Settings
-from usagebill.vat_registry import HttpVatRegistry
+from usagebill.outside.vat_registry import HttpVatRegistry
+from usagebill.process.settings import Settings
+from usagebill.runtime.clock import ManualClock
 from usagebill.worker import Worker
 
 NUMBER = VatNumber(prefix="IT", digits="12345678901")

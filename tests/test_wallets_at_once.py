@@ -19,12 +19,12 @@ import pytest
 from tests.scenarios import charge_on, plan_fields
 from tests.service import Service
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.wallet_transactions import TransactionSource, WalletTransaction
 from usagebill.core.wallets import Wallet
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import ne
-from usagebill.work import Reader
 
 pytestmark = pytest.mark.slow
 
@@ -141,7 +141,7 @@ import os, random, signal, sys
 from datetime import datetime
 from tests.properties.strategies import CrashingStore
 from usagebill import Billing
-from usagebill.clock import ManualClock
+from usagebill.runtime.clock import ManualClock
 chance = random.Random(int(sys.argv[3]))
 def dies():
     if chance.random() < float(sys.argv[4]):

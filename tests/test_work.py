@@ -11,10 +11,10 @@ from tests.scenarios import Scenario
 from usagebill.core.customers import Customer
 from usagebill.core.tasks import DeliverWebhook, EndCustomer, EndPlan, LeavePlan
 from usagebill.core.webhooks import WebhookMessage
-from usagebill.json_text import with_prefix
 from usagebill.operations import customers
 from usagebill.operations.customers import CustomerInput
-from usagebill.work import Work
+from usagebill.process.json_text import with_prefix
+from usagebill.runtime.work import Work
 
 pytestmark = pytest.mark.now("2024-01-31T00:00:00Z")
 

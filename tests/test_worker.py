@@ -14,10 +14,10 @@ from tests.example_tasks import Act, Follow, Talk
 from tests.service import ENVIRONMENT
 from usagebill import Billing
 from usagebill.core.jobs import Job
-from usagebill.job_host import JobHost
 from usagebill.operations.jobs import HANDLERS, Handler
-from usagebill.outside import OUTSIDE, OutsideHandler
-from usagebill.work import Work
+from usagebill.outside.handlers import OUTSIDE, OutsideHandler
+from usagebill.outside.job_host import JobHost
+from usagebill.runtime.work import Work
 from usagebill.worker import Worker
 
 JOBS = 1000

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from tests.scenarios import charge_on, plan_fields
-from usagebill import Billing, ahead
-from usagebill.clock import ManualClock
+from usagebill import Billing
 from usagebill.core.contracts import Contract
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
@@ -21,13 +20,15 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import BillCustomer
 from usagebill.core.wallets import Wallet
 from usagebill.operations.subscriptions.schedule import schedule_billing
+from usagebill.runtime import ahead
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import Store, Transaction
 from usagebill.storage.postgresql import PostgresStore
 from usagebill.storage.postgresql.events import PostgresEvents
 from usagebill.storage.sqlite.events import SqliteEvents
-from usagebill.work import Reader, Work
 
 START = datetime(2024, 1, 1, 9, tzinfo=UTC)
 LATER = datetime(2024, 2, 1, 1, tzinfo=UTC)

@@ -12,40 +12,40 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, TypeVar
 
-from usagebill.ahead import Ahead, Wanted
-from usagebill.answers import answering
-from usagebill.bridge import Bridge, HttpBridge
-from usagebill.calls import Calls
-from usagebill.clock import Clock, ClockWatch, ManualClock, ServerClock, SystemClock
 from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
 from usagebill.core.errors import BillingError, ThirdPartyError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
 from usagebill.core.organizations import Organization
 from usagebill.core.tasks import BillCustomer
-from usagebill.delivery import Deliveries, HttpCourier
-from usagebill.job_batches import Batch, JobFailed
-from usagebill.job_host import PaymentProviders
-from usagebill.json_text import JsonObject, with_prefix
-from usagebill.logs import Log, plain_traceback
-from usagebill.mail import Mailer, SmtpMailer, Undelivered
 from usagebill.operations import organizations
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.operations.change_logs import log_changes
 from usagebill.operations.jobs import note_failure, perform
-from usagebill.outside import CALLS, OUTSIDE
-from usagebill.payment_providers.kinds import HttpPaymentProviders
-from usagebill.provider_calls import receive_notice
+from usagebill.outside.answers import answering
+from usagebill.outside.bridge import Bridge, HttpBridge
+from usagebill.outside.calls import Calls
+from usagebill.outside.delivery import Deliveries, HttpCourier
+from usagebill.outside.handlers import CALLS, OUTSIDE
+from usagebill.outside.job_batches import Batch, JobFailed
+from usagebill.outside.job_host import PaymentProviders
+from usagebill.outside.mail import Mailer, SmtpMailer, Undelivered
+from usagebill.outside.payment_providers.kinds import HttpPaymentProviders
+from usagebill.outside.provider_calls import receive_notice
+from usagebill.outside.tax_provider import HttpTaxProvider, TaxProvider
+from usagebill.outside.vat_registry import HttpVatRegistry, VatRegistry
+from usagebill.process.json_text import JsonObject, with_prefix
+from usagebill.process.logs import Log, plain_traceback
+from usagebill.process.settings import MailServer, Settings
 from usagebill.queries import billing_runs
 from usagebill.records import plain, presented, view_of
 from usagebill.resources import Resources
-from usagebill.runs import Runs, compute
-from usagebill.settings import MailServer, Settings
+from usagebill.runtime.ahead import Ahead, Wanted
+from usagebill.runtime.clock import Clock, ClockWatch, ManualClock, ServerClock, SystemClock
+from usagebill.runtime.runs import Runs, compute
+from usagebill.runtime.work import Answers, Reader, Terms, Work
 from usagebill.storage.ports import Snapshot, Store, Transaction
 from usagebill.storage.stores import store_at
-from usagebill.tax_provider import HttpTaxProvider, TaxProvider
-from usagebill.vat_registry import HttpVatRegistry, VatRegistry
 from usagebill.within import Within
-from usagebill.work import Answers, Reader, Terms, Work
 
 T = TypeVar("T")
 

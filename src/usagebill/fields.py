@@ -14,11 +14,11 @@ from typing import Any, Literal, NamedTuple, Required, TypeAlias, TypedDict, get
 
 import attrs
 
-from usagebill.bindings import Operation
 from usagebill.core.pricing import MODELS
-from usagebill.reference import field_of, hints_of, is_price, required_inside, structures
+from usagebill.requests.reference import field_of, hints_of, is_price, required_inside, structures
+from usagebill.requests.signatures import fields_name, type_text
 from usagebill.resources import RESOURCES
-from usagebill.signatures import fields_name, type_text
+from usagebill.resources.bindings import Operation
 
 # A quantity, rate or price, exactly.
 Number: TypeAlias = int | Decimal | str

@@ -19,11 +19,11 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.queries.fees import fees_of_invoice
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import plan_of
-from usagebill.reference import shown_field
+from usagebill.requests.reference import shown_field
 from usagebill.resources import VIEWS
 from usagebill.resources.result_views import shown_filter
+from usagebill.runtime.work import Reader
 from usagebill.storage.ports import Page
-from usagebill.work import Reader
 
 T = TypeVar("T")
 R = TypeVar("R")

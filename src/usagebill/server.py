@@ -16,7 +16,7 @@ import uvicorn
 from usagebill.billing import Billing
 from usagebill.http.app import create_app
 from usagebill.http.connections import MOST_LEAVING, allow_files, connection_class, look_after
-from usagebill.logs import Log
+from usagebill.process.logs import Log
 from usagebill.worker import Worker
 
 _BACKLOG = 2048

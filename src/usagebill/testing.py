@@ -12,8 +12,6 @@ from typing import Any, Self, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from usagebill.billing import Billing
-from usagebill.bridge import Bridge
-from usagebill.clock import ManualClock
 from usagebill.core.emails import Email
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.provider_requests import FailureKind, ProviderFailed, ProviderFailure, Request as ProviderRequest
@@ -21,22 +19,24 @@ from usagebill.http.api import Answer, Api, Request
 from usagebill.http.app import endpoints, routes
 from usagebill.http.notices import notice_answer
 from usagebill.http.prefix import check_prefix
-from usagebill.job_host import PaymentProviders
-from usagebill.json_text import JsonObject
 from usagebill.operations import api_keys
-from usagebill.payment_providers.kinds import HttpPaymentProviders
+from usagebill.outside.bridge import Bridge
+from usagebill.outside.job_host import PaymentProviders
+from usagebill.outside.payment_providers.kinds import HttpPaymentProviders
+from usagebill.outside.tax_provider import TaxProvider
+from usagebill.outside.vat_registry import VatRegistry
 from usagebill.price_strategies import (
     PriceList as PriceList,
     amounts as amounts,
     price_lists as price_lists,
     quantities as quantities,
 )
+from usagebill.process.json_text import JsonObject
+from usagebill.process.settings import Settings
 from usagebill.queries.payment_providers import notice_path
-from usagebill.settings import Settings
+from usagebill.runtime.clock import ManualClock
 from usagebill.storage.sqlite import ReusedMemory
 from usagebill.storage.stores import emptied, emptied_events
-from usagebill.tax_provider import TaxProvider
-from usagebill.vat_registry import VatRegistry
 
 A = TypeVar("A")
 

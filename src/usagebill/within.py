@@ -7,16 +7,16 @@ from datetime import datetime
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
-from usagebill.clock import Clock, ClockWatch
 from usagebill.core.activity_logs import LIBRARY, Actor
 from usagebill.core.organizations import Organization
-from usagebill.json_text import JsonObject, with_prefix
+from usagebill.process.json_text import JsonObject, with_prefix
+from usagebill.process.settings import Settings
 from usagebill.records import plain, presented, view_of
 from usagebill.resources import Resources
-from usagebill.settings import Settings
+from usagebill.runtime.clock import Clock, ClockWatch
+from usagebill.runtime.work import DrawingWanted, ProviderWanted, Reader, TaxesWanted, Work
 from usagebill.storage.ports import CallersTransaction, Store, Transaction, UnusableTransaction
 from usagebill.storage.stores import within
-from usagebill.work import DrawingWanted, ProviderWanted, Reader, TaxesWanted, Work
 
 T = TypeVar("T")
 

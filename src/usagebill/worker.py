@@ -14,15 +14,15 @@ from functools import partial
 from typing import Any
 
 from usagebill.billing import Billing
-from usagebill.calls import Calls
 from usagebill.core.errors import ClockRefused
 from usagebill.core.jobs import WorkerSeen
 from usagebill.core.tasks import DeliverWebhook
-from usagebill.delivery import Deliveries
-from usagebill.logs import Log, plain_traceback
 from usagebill.operations import log_cleaning, organizations, unbilled_events
 from usagebill.operations.standing import note_worker
-from usagebill.outside import CALLS, OUTSIDE
+from usagebill.outside.calls import Calls
+from usagebill.outside.delivery import Deliveries
+from usagebill.outside.handlers import CALLS, OUTSIDE
+from usagebill.process.logs import Log, plain_traceback
 
 _log = Log("usagebill.worker")
 

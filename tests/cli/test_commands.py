@@ -18,9 +18,9 @@ from tests.scenarios import plan_fields
 
 from usagebill import Billing, __version__
 from usagebill.cli import main
-from usagebill.clock import ManualClock
 from usagebill.operations.jobs import HANDLERS, Handler
-from usagebill.work import Work
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Work
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.mail_server import MailServer
 
 from usagebill import Billing
 from usagebill.cli import main
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
 
 
 def run(*arguments: str, **environment: str) -> Result:

@@ -22,7 +22,7 @@ from tests.scenarios import plan_fields
 
 from usagebill import Billing
 from usagebill.cli import main
-from usagebill.clock import ManualClock
+from usagebill.runtime.clock import ManualClock
 
 HOSTILE = '=cmd|"x"!A1, "東京"\nnext'
 KINDS = (

@@ -14,7 +14,7 @@ from tests.scenarios import plan_fields
 
 from usagebill import Billing
 from usagebill.cli import main
-from usagebill.clock import ManualClock
+from usagebill.runtime.clock import ManualClock
 
 MARCH, APRIL, MAY = date(2026, 3, 1), date(2026, 4, 1), date(2026, 5, 1)
 

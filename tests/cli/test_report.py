@@ -16,7 +16,7 @@ from tests.scenarios import charge_on, plan_fields
 from usagebill import Billing
 from usagebill.cli import main
 from usagebill.cli.report import REPORTS
-from usagebill.clock import ManualClock
+from usagebill.runtime.clock import ManualClock
 
 HOSTILE = "[red]\x1b[31m東京\u202e"
 

@@ -16,8 +16,8 @@ from tests.scenarios import plan_fields
 from tests.service import ENVIRONMENT, Service, command, start
 
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.operations import api_keys
+from usagebill.runtime.clock import ManualClock
 
 # Each starts a server, a process of its own.
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from tests.receiver import Receiver
 from usagebill import Billing
 from usagebill.cli import main
 from usagebill.core.derived_keys import Purpose, derived_key
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
 
 
 def run(*arguments: str, code: int = 0) -> str:

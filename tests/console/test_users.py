@@ -13,7 +13,6 @@ from tests.console.visitor import AGENT, Visitor, invited, token_of
 from tests.scenarios import Scenario
 
 from usagebill import Billing
-from usagebill.bindings import Operation
 from usagebill.console import console_app
 from usagebill.console.lists import LISTS
 from usagebill.console.seat import PERMISSIONS
@@ -23,8 +22,9 @@ from usagebill.core.users import ROLES, Role
 from usagebill.http.app import create_app, endpoints
 from usagebill.operations import organizations, users
 from usagebill.operations.users import UserInput
+from usagebill.process.settings import Settings
 from usagebill.resources import RESOURCES
-from usagebill.settings import Settings
+from usagebill.resources.bindings import Operation
 
 pytestmark = pytest.mark.now("2024-03-05T10:00:00Z")
 

@@ -23,7 +23,7 @@ from usagebill.core.payment_providers import (
     redirect_url,
 )
 from usagebill.core.statuses import ChargeStatus
-from usagebill.json_text import encode_json, parse_json
+from usagebill.process.json_text import encode_json, parse_json
 
 _NOW = datetime(2024, 3, 5, tzinfo=UTC)
 _STRIPE = PaymentConnection(

@@ -22,9 +22,9 @@ from usagebill.http.api import Answer, Api, Request
 from usagebill.http.app import endpoints, routes
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import api_keys, organizations, taxes
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
+from usagebill.runtime.work import Work
 from usagebill.testing import Sandbox
-from usagebill.work import Work
 
 UNKNOWN = "00000000-0000-0000-0000-000000000000"
 

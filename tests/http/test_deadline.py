@@ -21,10 +21,10 @@ from usagebill import Billing
 from usagebill.core.errors import DeadlinePassed
 from usagebill.http.api import Api, Request
 from usagebill.http.app import create_app, routes
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
+from usagebill.runtime.work import Work
 from usagebill.storage import deadline
 from usagebill.storage.ports import Transaction
-from usagebill.work import Work
 
 pytestmark = pytest.mark.now("2024-03-05T12:00:00Z")
 

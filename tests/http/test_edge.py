@@ -17,7 +17,7 @@ from tests.scenarios import Scenario
 from usagebill import Billing
 from usagebill.http.api import Answer, Api, Request
 from usagebill.http.app import create_app, endpoints, routes
-from usagebill.json_text import Nul, parse_json
+from usagebill.process.json_text import Nul, parse_json
 
 pytestmark = [pytest.mark.usefixtures("sandbox_engine")]
 

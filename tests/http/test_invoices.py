@@ -13,8 +13,8 @@ from tests.money import gross, percent
 from usagebill.core.invoices.records import Invoice, InvoiceMetadata
 from usagebill.queries.contracts import parties_of
 from usagebill.rating.settlement import settle
+from usagebill.runtime.work import Work
 from usagebill.testing import Sandbox
-from usagebill.work import Work
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from usagebill.core.near_names import near_name
 from usagebill.core.pricing import MODELS, normalized_properties, validate_properties
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
-from usagebill.reference import hints_of
-from usagebill.refusals import word
+from usagebill.requests.reference import hints_of
+from usagebill.requests.refusals import word
 
 Place = tuple[str | int, ...]
 # The lists in the prices of a charge are bounded by its model (below); those of an event, which a CloudEvent has in its

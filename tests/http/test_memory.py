@@ -12,9 +12,9 @@ from usagebill import Billing
 from usagebill.http.app import endpoints
 from usagebill.http.metrics import Metrics
 from usagebill.http.strictness import Strictness
-from usagebill.rate_limit import RateLimit
+from usagebill.process.rate_limit import RateLimit
+from usagebill.process.throttle import Throttle
 from usagebill.storage.sql.usage_totals import MissingSeries, Shape
-from usagebill.throttle import Throttle
 
 NOW = datetime(2024, 3, 5, tzinfo=UTC)
 HOUR = timedelta(hours=1)

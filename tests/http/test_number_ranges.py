@@ -16,7 +16,7 @@ from usagebill.core.limits import Range
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.openapi import document
-from usagebill.inputs import range_of
+from usagebill.requests.inputs import range_of
 
 WRITING = [endpoint for endpoint in endpoints() if endpoint.body is not None]
 

@@ -16,8 +16,8 @@ from usagebill import Billing
 from usagebill.core.webhooks import OBJECT_TYPES
 from usagebill.http.app import create_app, endpoints
 from usagebill.http.openapi import document
-from usagebill.json_text import encode_json
 from usagebill.operations import api_keys
+from usagebill.process.json_text import encode_json
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from usagebill import Billing
 from usagebill.cli import main
 from usagebill.http.app import create_app
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
 from usagebill.testing import Sandbox
 
 

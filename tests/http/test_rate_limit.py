@@ -13,8 +13,8 @@ from tests.json_asserts import for_programs
 from usagebill.http.api import Answer, Api, Request
 from usagebill.http.app import routes
 from usagebill.operations import api_keys
-from usagebill.rate_limit import RateLimit
-from usagebill.settings import Settings
+from usagebill.process.rate_limit import RateLimit
+from usagebill.process.settings import Settings
 from usagebill.testing import Sandbox
 
 START = datetime(2024, 1, 1, tzinfo=UTC)

@@ -16,7 +16,6 @@ from tests.input_fields import nested
 from tests.sample_records import VERBS
 from tests.scenarios import Scenario
 
-from usagebill.bindings import Operation
 from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.payments import Payment
 from usagebill.http.app import endpoints
@@ -24,15 +23,16 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.http.openapi import document, operation_name
 from usagebill.operations.payment_status import move_payment
 from usagebill.queries.payments import paid_invoices
-from usagebill.reference import bare, field_of, hints_of, required_of, shown_field
-from usagebill.reference.answers import SHOWN
-from usagebill.reference.examples import EXAMPLES, IDS
-from usagebill.reference.fields import FIELDS
-from usagebill.reference.forms import FORMS
-from usagebill.reference.required import REQUIRED
-from usagebill.reference.structures import MODEL_PROPERTIES, EventFields
+from usagebill.requests.reference import bare, field_of, hints_of, required_of, shown_field
+from usagebill.requests.reference.answers import SHOWN
+from usagebill.requests.reference.examples import EXAMPLES, IDS
+from usagebill.requests.reference.fields import FIELDS
+from usagebill.requests.reference.forms import FORMS
+from usagebill.requests.reference.required import REQUIRED
+from usagebill.requests.reference.structures import MODEL_PROPERTIES, EventFields
 from usagebill.resources import RESOURCES, VIEWS
-from usagebill.work import Work
+from usagebill.resources.bindings import Operation
+from usagebill.runtime.work import Work
 
 # The value of each `{name}` of a path in the sequence of examples, by the first part of the path if needed.
 CODES = {
@@ -84,7 +84,9 @@ def test_no_field_is_without_a_description(kind: type) -> None:
     for name, hint in hints_of(kind).items():
         field = field_of(kind, name)
         assert field.about.endswith("."), name
-        assert bare(hint) is not object, f"{kind.__name__}.{name}: say in usagebill.reference.structures what it takes"
+        assert bare(hint) is not object, (
+            f"{kind.__name__}.{name}: say in usagebill.requests.reference.structures what it takes"
+        )
 
 
 def test_no_description_is_of_a_field_that_is_gone() -> None:

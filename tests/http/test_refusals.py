@@ -29,7 +29,7 @@ from usagebill.http.api import Api, Request
 from usagebill.http.app import routes
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.openapi import operation_name
-from usagebill.reference.lookup import required_of
+from usagebill.requests.reference.lookup import required_of
 from usagebill.storage.event_queries import EventFilter
 
 Row = tuple[str, Endpoint]

@@ -14,8 +14,8 @@ from usagebill.core.api_logs import LARGEST, LEFT_OUT, SECRETS, ApiLog, without_
 from usagebill.core.security_logs import SecurityLog
 from usagebill.http.app import endpoints
 from usagebill.http.openapi import document
-from usagebill.settings import Settings
-from usagebill.work import Reader
+from usagebill.process.settings import Settings
+from usagebill.runtime.work import Reader
 
 pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 

@@ -21,9 +21,10 @@ from urllib.parse import parse_qsl
 from benchmarks.list_rows import fill, open_filled
 from benchmarks.lists import FILTERS, HISTORY, LISTS, SEARCHES
 
-from usagebill import Billing, ids
+from usagebill import Billing
 from usagebill.http.api import Api, Request
 from usagebill.http.app import routes
+from usagebill.process import ids
 
 PER_PAGE = 20
 # A total, and a digest of the ids of each page.
@@ -38,7 +39,7 @@ def filled(path: Path, rows: int) -> tuple[Billing, str]:
     def token_hex(size: int) -> str:
         return (sha256(str(next(numbers)).encode()).hexdigest() * size)[: 2 * size]
 
-    with patch("usagebill.ids.secrets.token_hex", token_hex):
+    with patch("usagebill.process.ids.secrets.token_hex", token_hex):
         fill(path, rows, rows)
     return open_filled(path)
 

@@ -12,7 +12,7 @@ from benchmarks.list_rows import NOW
 from tests.list_answers import answers, differing, filled, frozen
 from tests.postgresql import new_database
 from usagebill import Billing
-from usagebill.clock import ManualClock
+from usagebill.runtime.clock import ManualClock
 from usagebill.storage.postgresql import PostgresStore
 from usagebill.storage.postgresql.migration import migrate
 

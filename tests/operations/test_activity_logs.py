@@ -10,9 +10,9 @@ from tests.scenarios import Scenario, charge_on
 
 from usagebill.core.security_logs import SECURED
 from usagebill.operations import activity_logs, api_keys, taxes
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
+from usagebill.runtime.work import Work
 from usagebill.storage.tables import LOGGED
-from usagebill.work import Work
 
 pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 

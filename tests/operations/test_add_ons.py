@@ -10,7 +10,7 @@ from tests.json_asserts import accepted, missing, refused
 from tests.scenarios import Scenario
 
 from usagebill.core.plans import FixedCharge
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 

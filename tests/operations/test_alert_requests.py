@@ -11,7 +11,7 @@ from tests.operations.test_alerts import later, rung, use, wallet, watch
 from tests.scenarios import Scenario, charge_on
 
 from usagebill import Billing
-from usagebill.clock import ManualClock
+from usagebill.runtime.clock import ManualClock
 
 pytestmark = [pytest.mark.now("2024-03-05T10:00:00Z"), pytest.mark.usefixtures("acme")]
 

@@ -12,7 +12,7 @@ from tests.scenarios import Scenario
 from usagebill.core.api_keys import MODES, RESOURCES, ApiKey
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.operations import api_keys
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 

@@ -23,8 +23,8 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Credit, CreditType, Invoice
 from usagebill.operations.audit import AuditReport, audit
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Reader, Work
 
 pytestmark = pytest.mark.now("2024-01-10T08:00:00Z")
 

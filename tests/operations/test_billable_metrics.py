@@ -13,7 +13,7 @@ from tests.scenarios import Scenario
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.operations import customers
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 NOW = datetime(2024, 3, 5, tzinfo=UTC)
 

@@ -16,7 +16,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.invoices.records import Invoice
 from usagebill.operations import customers, invoice_custom_sections
 from usagebill.queries.customers import customer_by_external_id
-from usagebill.work import Reader, Work
+from usagebill.runtime.work import Reader, Work
 
 pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 

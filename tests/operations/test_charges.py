@@ -13,7 +13,7 @@ from tests.payment_provider import PRESENT, Killed, UnsteadyProvider, connect
 from tests.scenarios import Scenario
 
 from usagebill.core.provider_requests import Charge, FailureKind, ProviderFailed, ProviderFailure, Refund
-from usagebill.provider_calls import compared_with_provider
+from usagebill.outside.provider_calls import compared_with_provider
 
 SIGNED = {"Signature": PRESENT}
 

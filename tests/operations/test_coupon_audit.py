@@ -9,8 +9,8 @@ from tests.scenarios import Scenario, charge_on
 
 from usagebill.core.invoices.records import CreditType, Invoice
 from usagebill.operations.audit import AuditReport, audit
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Work
 
 pytestmark = [pytest.mark.now("2024-01-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
 

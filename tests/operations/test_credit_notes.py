@@ -13,7 +13,7 @@ from tests.scenarios import Scenario
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import payment_by_hand
 from usagebill.core.statuses import PaymentStatus
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 pytestmark = pytest.mark.now("2023-10-01T00:00:00Z")
 

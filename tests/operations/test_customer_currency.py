@@ -10,7 +10,7 @@ from tests.json_asserts import accepted, refused
 from tests.scenarios import Scenario
 
 from usagebill.core.subscriptions import Subscription
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 pytestmark = [pytest.mark.now("2024-03-01T00:00:00Z")]
 

@@ -17,7 +17,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations import customers, invoice_custom_sections
 from usagebill.queries.customers import customer_by_external_id
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 

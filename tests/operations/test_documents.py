@@ -21,8 +21,8 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.http.app import create_app
 from usagebill.operations.documents.files import download_invoice
 from usagebill.operations.invoices.lifecycle import InvoiceVoid, void
-from usagebill.settings import Settings
-from usagebill.work import Work
+from usagebill.process.settings import Settings
+from usagebill.runtime.work import Work
 
 SETTINGS = Settings(public_url="https://billing.example/")
 

@@ -12,8 +12,8 @@ from tests.scenarios import Scenario
 from usagebill.core.dunning import DunningProgress
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tasks import ChaseCustomer
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Work
 
 pytestmark = pytest.mark.beyond_reference
 

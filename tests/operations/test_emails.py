@@ -20,8 +20,8 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.operations import api_keys
 from usagebill.operations.emails.resending import ResendInput, resend_invoice
 from usagebill.operations.invoices.lifecycle import InvoiceVoid, void
-from usagebill.settings import Settings
-from usagebill.work import Work
+from usagebill.process.settings import Settings
+from usagebill.runtime.work import Work
 
 BOTH = ["invoice.finalized", "credit_note.created"]
 

@@ -8,7 +8,7 @@ import pytest
 from tests.scenarios import Scenario
 
 from usagebill.core.entitlements import PlanEntitlement, SubscriptionEntitlement
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
 
 pytestmark = pytest.mark.now("2025-01-10T09:00:00Z")
 

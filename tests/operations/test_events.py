@@ -12,9 +12,9 @@ from tests.scenarios import Scenario
 from usagebill.core.errors import Invalid
 from usagebill.http.api import Api, Request
 from usagebill.http.app import routes
-from usagebill.inputs import Paging
 from usagebill.operations import events
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
+from usagebill.requests.inputs import Paging
 
 NOW = "2024-03-05T10:00:00Z"
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.jobs import Job
 from usagebill.core.tasks import RefreshWallets
 from usagebill.queries.wallets import active_wallets
+from usagebill.runtime.clock import ManualClock
 
 LATEST = timedelta(seconds=5)
 MARCH = datetime(2024, 3, 10, 12, tzinfo=UTC)

@@ -7,10 +7,10 @@ from tests.scenarios import Scenario
 
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
-from usagebill.inputs import Paging
 from usagebill.operations import billing_entities, customers, invoice_custom_sections
 from usagebill.operations.invoice_custom_sections import InvoiceCustomSectionInput
 from usagebill.queries.customers import customer_by_external_id
+from usagebill.requests.inputs import Paging
 
 pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 

@@ -18,7 +18,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.operations.documents.sources import credit_note_source, invoice_source
 from usagebill.operations.invoice_custom_sections import InvoiceCustomSectionInput, create, update
 from usagebill.operations.issuers import issuer
-from usagebill.work import Reader
+from usagebill.runtime.work import Reader
 
 
 def graduated(first: str) -> dict[str, Any]:

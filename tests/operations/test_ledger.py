@@ -20,9 +20,9 @@ from usagebill.core.tasks import PostPast
 from usagebill.operations import ledger
 from usagebill.operations.audit import audit
 from usagebill.operations.exports import EXPORTS
+from usagebill.runtime.work import Work
 from usagebill.storage import tables
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Work
 
 pytestmark = pytest.mark.now("2024-03-01T00:00:00Z")
 

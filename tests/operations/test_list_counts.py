@@ -15,8 +15,8 @@ from tests.postgresql import new_database
 
 from usagebill import Billing
 from usagebill.cli import main
-from usagebill.clock import ManualClock
 from usagebill.operations.organizations import create
+from usagebill.runtime.clock import ManualClock
 from usagebill.storage.sqlite.events import lists as event_lists
 
 

@@ -11,7 +11,7 @@ from usagebill.core.api_logs import ApiLog
 from usagebill.core.security_logs import SecurityLog
 from usagebill.core.tasks import CleanLogs
 from usagebill.operations import log_cleaning
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
 
 KEPT = Settings(activity_log_days=10, api_log_days=5, security_log_days=None, listed_log_days=None)
 

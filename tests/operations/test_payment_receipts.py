@@ -18,8 +18,8 @@ from usagebill.core.documents.words import words_of
 from usagebill.core.emails import Email
 from usagebill.core.payments import Payment
 from usagebill.operations import payment_receipts
-from usagebill.settings import Settings
-from usagebill.work import Work
+from usagebill.process.settings import Settings
+from usagebill.runtime.work import Work
 
 SENT = ["payment_receipt.created"]
 

@@ -13,8 +13,8 @@ from usagebill.core.contacts import LOCALES
 from usagebill.core.documents.words import words_of
 from usagebill.operations.payment_requests import PaymentRequestInput, create
 from usagebill.operations.payments import PaymentInput, create as record_payment
-from usagebill.settings import Settings
-from usagebill.work import Work
+from usagebill.process.settings import Settings
+from usagebill.runtime.work import Work
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from usagebill.core.payments import Payment
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.operations.audit import audit
 from usagebill.operations.payment_receipts import receipt_series
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Reader, Work
 
 pytestmark = pytest.mark.now("2024-03-01T00:00:00Z")
 

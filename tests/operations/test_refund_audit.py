@@ -16,8 +16,8 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import MoneyBack, Payment, RefundAttempt
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.operations.audit import audit
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader, Work
 
 Plant = Callable[[Work], None]
 

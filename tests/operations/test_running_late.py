@@ -20,8 +20,6 @@ from tests.examples import mostly_slow
 from tests.scenarios import charge_in_advance_on, charge_on, filter_on, fixed_charge_on, plan_fields
 
 from usagebill import Billing
-from usagebill.bindings import Operation
-from usagebill.clock import ManualClock
 from usagebill.core.emails import Email
 from usagebill.core.errors import BillingError
 from usagebill.core.event_sources import RefusedEvent
@@ -29,7 +27,9 @@ from usagebill.core.payments import PaymentMethod
 from usagebill.http.app import endpoints
 from usagebill.operations.backlog import declared_backlog
 from usagebill.resources import RESOURCES
-from usagebill.work import Work
+from usagebill.resources.bindings import Operation
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Work
 
 DOWN = datetime(2024, 1, 31, 12, tzinfo=UTC)
 # The runs of 1 February, 00:10, and the finalizations of 1 and 2 February are overdue.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.scenarios import Scenario
 
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
 
 pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 

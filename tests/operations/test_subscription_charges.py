@@ -12,8 +12,8 @@ from tests.scenarios import REGION_AND_CLOUD, Scenario, charge_in_advance_on, ch
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.subscriptions import Subscription
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Work
 
 pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 

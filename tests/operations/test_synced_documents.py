@@ -13,7 +13,7 @@ from tests.scenarios import Scenario
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.operations.invoices import one_off as one_off_invoices
 from usagebill.operations.invoices.one_off import OneOffFeeInput, OneOffInput
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Charge, FixedCharge, MinimumCommitment, Plan
 from usagebill.operations import customers
-from usagebill.work import Reader, Work
+from usagebill.runtime.work import Reader, Work
 
 NOW = datetime(2024, 3, 5, tzinfo=UTC)
 

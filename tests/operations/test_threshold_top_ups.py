@@ -9,7 +9,7 @@ import pytest
 from tests.scenarios import Scenario, charge_on, plan_fields
 
 from usagebill import Billing
-from usagebill.clock import ManualClock
+from usagebill.runtime.clock import ManualClock
 
 pytestmark = [
     pytest.mark.now("2025-01-15T10:00:00Z"),

@@ -16,7 +16,7 @@ from tests.storage.eager_states import eager_states
 
 from usagebill import Billing
 from usagebill.cli import main
-from usagebill.clock import ManualClock
+from usagebill.runtime.clock import ManualClock
 
 pytestmark = pytest.mark.now("2024-03-10T10:00:00Z")
 

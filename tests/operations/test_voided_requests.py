@@ -16,7 +16,7 @@ from usagebill.core.payments import Payment, RefundAttempt, SurplusBack
 from usagebill.core.provider_requests import Charge, PayableType, Refund
 from usagebill.operations.audit import audit
 from usagebill.operations.payables import find_payable
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 SIGNED = {"Signature": PRESENT}
 

@@ -22,8 +22,8 @@ from usagebill.core.wallet_transactions import (
 )
 from usagebill.core.wallets import Wallet
 from usagebill.operations.audit import audit
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, eq, more
-from usagebill.work import Reader, Work
 
 pytestmark = pytest.mark.now("2024-03-01T00:00:00Z")
 

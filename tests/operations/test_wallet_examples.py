@@ -11,8 +11,8 @@ from tests.money import gross
 from tests.scenarios import Scenario, charge_on, fee_of, fixed_charge_on
 
 from usagebill.core.wallets import Wallet
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Work
 
 pytestmark = [pytest.mark.now("2024-03-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
 

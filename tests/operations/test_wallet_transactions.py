@@ -11,8 +11,8 @@ from tests.operations.test_wallets import create, funded
 from tests.scenarios import Scenario
 
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.errors import Invalid
+from usagebill.runtime.clock import ManualClock
 
 pytestmark = [pytest.mark.now("2025-01-15T10:00:00Z"), pytest.mark.usefixtures("acme")]
 

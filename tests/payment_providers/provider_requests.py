@@ -23,7 +23,7 @@ from usagebill.core.provider_requests import (
     Refund,
     Request,
 )
-from usagebill.payment_providers.kinds import HttpPaymentProviders
+from usagebill.outside.payment_providers.kinds import HttpPaymentProviders
 
 NOW = datetime(2024, 3, 5, 12, tzinfo=UTC)
 # The ways in which a request gets no readable answer. A failure on a reused connection is retried at once on a new one.

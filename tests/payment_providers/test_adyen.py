@@ -46,7 +46,7 @@ from usagebill.core.provider_requests import (
     Unhandled,
 )
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
-from usagebill.payment_providers.kinds import HttpPaymentProviders
+from usagebill.outside.payment_providers.kinds import HttpPaymentProviders
 
 _PAYER = payer(provider_customer_id="acme")
 
@@ -298,7 +298,7 @@ def test_where_adyen_is(
         urls.append(url)
         raise TimeoutError
 
-    monkeypatch.setattr("usagebill.bounded_http.Asking.request", ask)
+    monkeypatch.setattr("usagebill.outside.bounded_http.Asking.request", ask)
     failure_of(http, connection_to(adyen, url=None, **fields), card())
     assert urls == [host]
     missing = failure_of(http, connection_to(adyen, url=None, live=True), card())

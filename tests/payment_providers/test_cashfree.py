@@ -38,7 +38,7 @@ from usagebill.core.provider_requests import (
     Unhandled,
 )
 from usagebill.core.statuses import ChargeStatus
-from usagebill.payment_providers.kinds import HttpPaymentProviders
+from usagebill.outside.payment_providers.kinds import HttpPaymentProviders
 
 
 @pytest.fixture

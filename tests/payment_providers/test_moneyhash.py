@@ -42,7 +42,7 @@ from usagebill.core.provider_requests import (
     Unhandled,
 )
 from usagebill.core.statuses import ChargeStatus
-from usagebill.payment_providers.kinds import HttpPaymentProviders
+from usagebill.outside.payment_providers.kinds import HttpPaymentProviders
 
 _PAYER = payer(notice_url="https://billing.example/webhooks/moneyhash/org-1?code=main")
 

@@ -56,7 +56,7 @@ from usagebill.core.provider_requests import (
     UpdateCustomer,
 )
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
-from usagebill.payment_providers.kinds import HttpPaymentProviders
+from usagebill.outside.payment_providers.kinds import HttpPaymentProviders
 
 
 def visa(id: str) -> MethodDetails:

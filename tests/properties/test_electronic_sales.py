@@ -21,8 +21,8 @@ from usagebill.core.credit_notes import CreditNote
 from usagebill.core.documents.electronic import credit_note_document, gaps, invoice_document
 from usagebill.core.invoices.records import Invoice
 from usagebill.operations.documents.sources import credit_note_source, invoice_source
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader
 
 # The reference has no dinars of three decimals.
 pytestmark = [pytest.mark.slow, pytest.mark.beyond_reference]

@@ -14,8 +14,8 @@ from tests.scenarios import Scenario
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.operations.audit import AuditReport, audit
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, eq, missing, related, within
-from usagebill.work import Reader, Work
 
 pytestmark = pytest.mark.slow
 

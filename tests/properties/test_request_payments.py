@@ -17,8 +17,8 @@ from usagebill.core.payments import GIVEN_BACK, SURPLUS_BACK, Payment
 from usagebill.core.provider_requests import PayableType
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.operations.payables import find_payable, move
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader, Work
 
 pytestmark = pytest.mark.slow
 

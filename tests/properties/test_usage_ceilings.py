@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, given, strategies as st
 from tests.examples import examples
 from tests.scenarios import plan_fields, price_ranges
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.errors import BillingError
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage_ceiling import UsageCount
 from usagebill.rating.current_usage import amount_so_far
 from usagebill.rating.usage_ceiling import usage_ceiling, usage_count
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 

@@ -18,7 +18,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.wallet_transactions import TransactionKind, WalletConsumption, WalletTransaction
 from usagebill.core.wallets import Wallet, WalletStatus
 from usagebill.rating.ongoing_usage import refreshed
-from usagebill.work import Reader
+from usagebill.runtime.work import Reader
 
 pytestmark = [pytest.mark.slow, pytest.mark.beyond_reference]
 

@@ -25,9 +25,9 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.wallet_transactions import TransactionType, WalletTransaction
 from usagebill.core.wallets import Wallet, WalletStatus
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, more, ne
 from usagebill.storage.ports import Store, Transaction
-from usagebill.work import Reader
 
 START = datetime(2024, 1, 20, 9, tzinfo=UTC)
 # Large enough that a rule need not grant hundreds of times, two seconds apart, to pass its threshold.

@@ -15,7 +15,6 @@ from tests.scenarios import Scenario
 from tests.storage.contract import Tenant
 
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.credit_notes import CreditNote
@@ -26,6 +25,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations import organizations
+from usagebill.runtime.clock import ManualClock
 
 BEGAN = datetime(2024, 1, 20, tzinfo=UTC)
 NOW = datetime(2024, 5, 10, 12, tzinfo=UTC)

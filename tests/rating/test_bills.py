@@ -13,8 +13,8 @@ from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.contracts import contract_of
 from usagebill.rating.invoice import Entry, subscription_bill
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader
 
 pytestmark = pytest.mark.now("2025-06-01T00:00:00Z")
 

@@ -12,8 +12,8 @@ from tests.money import share
 from tests.scenarios import Scenario, charge_on, price_ranges
 
 from usagebill.core.fees import Fee
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Work
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import divide
 from usagebill.core.recounts import AGAIN_BY_HAND, CHANGED
 from usagebill.operations.audit import AuditReport, audit
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, eq, missing, present
-from usagebill.work import Reader, Work
 
 Plant = Callable[[Work], None]
 DAY = timedelta(days=1)

@@ -15,9 +15,9 @@ from tests.examples import examples
 from tests.scenarios import charge_in_advance_on, filter_on, plan_fields, price_ranges
 
 from usagebill.billing import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.fees import Fee
 from usagebill.rating import events as pricing, running_usage
+from usagebill.runtime.clock import ManualClock
 from usagebill.storage.conditions import eq
 
 pytestmark = pytest.mark.slow

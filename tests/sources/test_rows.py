@@ -23,9 +23,9 @@ from tests.scenarios import charge_on, plan_fields
 
 from usagebill import Billing
 from usagebill.cli import main
-from usagebill.clock import ManualClock
 from usagebill.core.cloud_events import usage_event
 from usagebill.core.event_sources import LONGEST_PAYLOAD
+from usagebill.runtime.clock import ManualClock
 from usagebill.sources.files import Unreadable, source_name, take_file
 from usagebill.sources.intake import Intake, Outcome
 from usagebill.sources.payloads import arrival_of

@@ -16,9 +16,10 @@ from tests.storage.events_contract import KEYS, NUMBERS, ODD, ChargeFilter, even
 
 from usagebill import Billing
 from usagebill.cli import main
-from usagebill.clock import ManualClock
 from usagebill.core.filters import FilterIndex
 from usagebill.core.organizations import Organization
+from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Reader
 from usagebill.storage.event_queries import EventFilter, EventQuery
 from usagebill.storage.ports import Store, UnusableServer
 from usagebill.storage.postgresql import PostgresStore
@@ -26,7 +27,6 @@ from usagebill.storage.postgresql.databases import temporary_database
 from usagebill.storage.postgresql.migration import MigrationFailed, migrate
 from usagebill.storage.sql import usage_totals
 from usagebill.storage.tables import TABLES
-from usagebill.work import Reader
 
 pytestmark = pytest.mark.second_engine
 

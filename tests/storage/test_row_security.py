@@ -24,8 +24,8 @@ from tests.storage.versions_contract import VersionsContract
 
 from usagebill import Billing
 from usagebill.cli import main
-from usagebill.clock import ManualClock
 from usagebill.operations.organizations import create
+from usagebill.runtime.clock import ManualClock
 from usagebill.storage.ports import Store
 from usagebill.storage.postgresql import PostgresStore
 

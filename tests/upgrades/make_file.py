@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from usagebill import Billing
-from usagebill.clock import ManualClock
+from usagebill.runtime.clock import ManualClock
 
 BEGIN, END = datetime(2024, 1, 15, 12, tzinfo=UTC), datetime(2024, 2, 1, 3, tzinfo=UTC)
 CHARGE = {"charge_model": "standard", "properties": {"amount": "2"}}

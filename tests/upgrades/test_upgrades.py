@@ -14,7 +14,7 @@ from tests.storage.eager_states import eager_states
 from tests.storage.events_contract import event
 
 from usagebill import Billing
-from usagebill.clock import ManualClock
+from usagebill.runtime.clock import ManualClock
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.sqlite import SqliteStore, schema
 from usagebill.storage.sqlite.schema import OlderFile

@@ -14,7 +14,7 @@ from usagebill.core.provider_requests import ProviderFailed
 from usagebill.core.recounts import KINDS
 from usagebill.operations import organizations
 from usagebill.operations.audit import AuditReport
-from usagebill.provider_calls import compared_with_provider
+from usagebill.outside.provider_calls import compared_with_provider
 
 
 @click.command()

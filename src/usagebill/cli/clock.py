@@ -9,11 +9,11 @@ import click
 
 from usagebill.cli.options import as_json, database, opened, print_json, settings_options
 from usagebill.core.invoices.records import BillingPeriod
-from usagebill.logs import configure
-from usagebill.settings import Settings
+from usagebill.process.logs import configure
+from usagebill.process.settings import Settings
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import desc, more
 from usagebill.views.formats import instant_text
-from usagebill.work import Reader
 
 
 @click.command()

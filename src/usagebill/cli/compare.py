@@ -19,8 +19,8 @@ from usagebill.core.formulas import escaped
 from usagebill.core.numbers import decimal_text
 from usagebill.core.plans import PlanDefinition
 from usagebill.core.price_comparisons import ComparedLine, ComparedSubscription, LineKind, last_month, summed
-from usagebill.json_text import parse_json
 from usagebill.operations.price_comparisons import comparisons, drafted_plan
+from usagebill.process.json_text import parse_json
 
 _NAMES = {LineKind.PLAN: "plan", LineKind.MINIMUM_COMMITMENT: "minimum commitment"}
 _COLUMNS = (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from usagebill.cli.options import Seconds, as_json, database, opened, organization_option, print_json, print_table
-from usagebill.logs import Log, configure
+from usagebill.process.logs import Log, configure
 from usagebill.sources.intake import Outcome
 from usagebill.sources.watching import WatchedDirectory
 

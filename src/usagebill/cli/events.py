@@ -16,7 +16,7 @@ from usagebill.cli.options import as_json, database, opened, organization_option
 from usagebill.core.errors import Invalid
 from usagebill.core.unbilled import ABOUT_CODES, Reason
 from usagebill.operations.events import EventInput
-from usagebill.refusals import word
+from usagebill.requests.refusals import word
 from usagebill.sources.files import SUFFIXES, MissingPackage, Unreadable, length_of, source_name, suffix_of, take_file
 from usagebill.sources.intake import Intake, Outcome
 

@@ -22,7 +22,7 @@ from usagebill.cli.options import database, instant, opened, organization_option
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.export_rows import Row
 from usagebill.operations.exports import EXPORTS, FOCUS, Export
-from usagebill.work import Reader
+from usagebill.runtime.work import Reader
 
 _EACH = 500
 _USAGE_COLUMNS: Mapping[str, type] = {

@@ -10,13 +10,13 @@ import click
 
 from usagebill.billing import Billing
 from usagebill.cli.options import as_json, database, instant, opened, print_json, print_table, settings_options
-from usagebill.clock import SystemClock
 from usagebill.core.customers import Customer
 from usagebill.core.jobs import Job, WorkerSeen
-from usagebill.logs import configure
 from usagebill.operations import organizations, unbilled_events
 from usagebill.operations.standing import is_copy, note_worker
-from usagebill.settings import Settings
+from usagebill.process.logs import configure
+from usagebill.process.settings import Settings
+from usagebill.runtime.clock import SystemClock
 from usagebill.storage.conditions import eq
 from usagebill.storage.stores import is_url, shown
 from usagebill.views.formats import instant_text

@@ -20,8 +20,8 @@ from usagebill.cli.options import (
     print_table,
 )
 from usagebill.core.api_keys import MODES, RESOURCES, ApiKey, all_permissions
-from usagebill.inputs import ABSENT
 from usagebill.operations import api_keys
+from usagebill.requests.inputs import ABSENT
 from usagebill.views.api_keys import masked_value
 from usagebill.views.formats import instant_text
 

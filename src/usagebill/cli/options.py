@@ -18,8 +18,8 @@ from rich.table import Table
 from usagebill.billing import Billing
 from usagebill.core.errors import BillingError, Invalid, NotFound
 from usagebill.core.instants import parse_instant
-from usagebill.refusals import word
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
+from usagebill.requests.refusals import word
 from usagebill.storage.ports import UnusableServer
 from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile
 from usagebill.storage.stores import is_engine_error, is_url, shown

@@ -13,12 +13,12 @@ from click.core import ParameterSource
 from usagebill.billing import Billing
 from usagebill.cli.options import Seconds, as_json, database, events_option, opened, print_json, settings_options
 from usagebill.core.api_keys import ApiKey
-from usagebill.logs import LogFormat, configure
 from usagebill.operations import api_keys, users
+from usagebill.process.logs import LogFormat, configure
+from usagebill.process.settings import Settings
+from usagebill.runtime.work import Work
 from usagebill.server import bind, serve as run_server
-from usagebill.settings import Settings
 from usagebill.storage.stores import shown
-from usagebill.work import Work
 from usagebill.worker import Worker
 
 # Hosts that are reached from this machine as `localhost`.

@@ -21,7 +21,7 @@ from usagebill.cli.options import (
 from usagebill.core.users import Role, User
 from usagebill.operations import users as operations
 from usagebill.operations.users import SignInLink
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
 from usagebill.views.formats import instant_text
 
 F = TypeVar("F", bound=Callable[..., object])

@@ -21,8 +21,8 @@ from usagebill.console.visits import Visit, check_csrf, form_of, rendered, root_
 from usagebill.core.errors import BillingError, DeadlinePassed, Forbidden, NotFound, TooManyRequests, Unauthorized
 from usagebill.core.secrets import Secret
 from usagebill.operations.users import signed_in
-from usagebill.rate_limit import RateLimit
-from usagebill.refusals import word
+from usagebill.process.rate_limit import RateLimit
+from usagebill.requests.refusals import word
 from usagebill.storage import deadline
 
 _HEADERS = {

@@ -8,17 +8,17 @@ from functools import cache, partial
 from typing import Any, TypeVar
 
 from usagebill.billing import Billing
-from usagebill.bindings import Operation
 from usagebill.core.activity_logs import ActivitySource, Actor
 from usagebill.core.errors import BillingError, Forbidden
 from usagebill.core.users import ROLES
-from usagebill.json_text import JsonObject
 from usagebill.operations.users import SignedIn, acting_as
+from usagebill.process.json_text import JsonObject
 from usagebill.queries.near_records import is_named, near_record
 from usagebill.records import view_of
-from usagebill.refusals import word
+from usagebill.requests.refusals import word
 from usagebill.resources import RESOURCES
-from usagebill.work import Reader
+from usagebill.resources.bindings import Operation
+from usagebill.runtime.work import Reader
 
 T = TypeVar("T")
 

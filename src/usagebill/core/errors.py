@@ -17,7 +17,7 @@ class BillingError(Exception):
 
     `place` is the part of the request that caused it, such as `charges[2]`; empty for the request itself. `message` is
     for people: what is wrong where, and what to do about it. It is empty until code that knows the request has written
-    it (`usagebill.refusals`).
+    it (`usagebill.requests.refusals`).
     """
 
     status = 500

@@ -13,14 +13,14 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from usagebill.billing import Billing
-from usagebill.clock import ManualClock
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.demo.flights import Flight, airlines
 from usagebill.demo.price_list import CURRENCY, PLAN, set_up
 from usagebill.operations import api_keys
-from usagebill.settings import Settings
+from usagebill.process.settings import Settings
+from usagebill.runtime.clock import ManualClock
 
 YEAR = 2013
 ZONE = ZoneInfo("America/New_York")

@@ -15,7 +15,6 @@ from uuid import uuid4
 import attrs
 
 from usagebill.billing import Billing
-from usagebill.clock import Clock
 from usagebill.core.activity_logs import ActivitySource, Actor
 from usagebill.core.api_keys import ApiKey, is_allowed, is_valid
 from usagebill.core.api_logs import ApiLog
@@ -37,17 +36,18 @@ from usagebill.http.errors import error_body, error_headers
 from usagebill.http.parameters import decoded, meta_of, paging_of, query_parameters
 from usagebill.http.request_log import is_logged, logged
 from usagebill.http.strictness import Strictness
-from usagebill.inputs import read
-from usagebill.json_text import Json, JsonObject, encode_json, parse_body, parse_json, with_prefix
-from usagebill.logs import Log, plain_traceback
 from usagebill.operations import api_keys, security_logs
+from usagebill.process.json_text import Json, JsonObject, encode_json, parse_body, parse_json, with_prefix
+from usagebill.process.logs import Log, plain_traceback
+from usagebill.process.rate_limit import RateLimit
+from usagebill.process.throttle import Throttle
 from usagebill.queries.near_records import is_named, near_record
-from usagebill.rate_limit import RateLimit
-from usagebill.refusals import word
+from usagebill.requests.inputs import read
+from usagebill.requests.refusals import word
+from usagebill.runtime.clock import Clock
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage import deadline
 from usagebill.storage.ports import Transaction
-from usagebill.throttle import Throttle
-from usagebill.work import Reader, Work
 
 BASE = "/api/v1"
 # The number of callers cached at a time; others are looked up.

@@ -37,11 +37,11 @@ from usagebill.http.notices import notice_route
 from usagebill.http.openapi import document
 from usagebill.http.parameters import refuse_nul
 from usagebill.http.prefix import check_prefix
-from usagebill.json_text import encode_json
-from usagebill.logs import Log, plain_traceback
 from usagebill.operations.documents import files as documents
 from usagebill.operations.standing import age_of_oldest_job
-from usagebill.refusals import word
+from usagebill.process.json_text import encode_json
+from usagebill.process.logs import Log, plain_traceback
+from usagebill.requests.refusals import word
 
 # The largest body; and how much more of a refused one is read (and dropped), so that its sender, who may still be
 # sending, sees the refusal.

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from usagebill.http.api import request_id
-from usagebill.json_text import encode_json
-from usagebill.logs import Log
+from usagebill.process.json_text import encode_json
+from usagebill.process.logs import Log
 
 # The most bytes of request line and headers together: several times what arrives at once, because a body may follow.
 _LONGEST_HEAD = 1024 * 1024

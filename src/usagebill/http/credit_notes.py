@@ -12,8 +12,8 @@ from usagebill.operations import credit_notes, refunds
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
 from usagebill.queries.credit_notes import finalized_credit_note
+from usagebill.runtime.work import Work
 from usagebill.views.credit_notes import CreditNoteView, credit_note_estimate_view, credit_note_view
-from usagebill.work import Work
 
 
 def _metadata_view(_: Work, metadata: Metadata | None) -> Mapping[str, str | None] | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TypedDict
 
 from usagebill.http.endpoints import Endpoint
-from usagebill.json_text import Nul
 from usagebill.operations import customers, payment_pages
 from usagebill.operations.portal import portal_url
+from usagebill.process.json_text import Nul
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.resources.result_views import setup_page_view
+from usagebill.runtime.work import Reader
 from usagebill.views.customers import customer_item, customer_view
-from usagebill.work import Reader
 
 
 class PortalUrlView(TypedDict):

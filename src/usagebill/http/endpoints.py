@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from usagebill.json_text import Json, Nul
+from usagebill.process.json_text import Json, Nul
 
 
 @attrs.frozen(kw_only=True)

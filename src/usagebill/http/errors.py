@@ -14,7 +14,7 @@ from usagebill.core.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from usagebill.json_text import JsonObject
+from usagebill.process.json_text import JsonObject
 
 _TITLES = {
     403: "Forbidden",

@@ -8,8 +8,8 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.operations import estimates
 from usagebill.operations.events import EventInput, EventsInput
 from usagebill.resources.result_views import instant_fee_details
+from usagebill.runtime.work import Work
 from usagebill.views.estimates import InstantFeeView, estimated_fees_view
-from usagebill.work import Work
 
 
 def _instant_fees_view(work: Work, fees: Iterable[estimates.InstantFee]) -> list[InstantFeeView]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
-from usagebill.json_text import Nul
 from usagebill.operations import events
+from usagebill.process.json_text import Nul
 from usagebill.views.events import event_view, events_view, listed_event_view
 
 ENDPOINTS = [

@@ -13,10 +13,10 @@ from usagebill.operations.preview import PreviewInput, preview
 from usagebill.queries.invoices import visible_invoice
 from usagebill.rating.explain import explain
 from usagebill.resources.result_views import payment_page_view
+from usagebill.runtime.work import Work
 from usagebill.views.explanations import explanation_view
 from usagebill.views.formats import Unstored
 from usagebill.views.invoices import InvoiceView, ListedInvoiceView, invoice_view, listed_invoice_view
-from usagebill.work import Work
 
 
 class DownloadedInvoiceView(TypedDict):

@@ -14,20 +14,25 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import attrs
 
 from usagebill import __version__
-from usagebill.bindings import Message, Operation
 from usagebill.core.limits import Range
 from usagebill.core.webhooks import OBJECT_TYPES, SIGNATURE_ALGORITHMS, header_prefix
 from usagebill.http.api import BASE
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.openapi_answers import ERRORS, PAGE_META, Views, error_responses, error_schemas, prefixed
-from usagebill.inputs import MOST_PER_PAGE, range_of
-from usagebill.json_text import JsonObject, with_prefix
-from usagebill.reference import field_of, hints_of, is_price, required_inside, required_of
-from usagebill.reference.examples import EXAMPLES
-from usagebill.reference.required import BY_ID
-from usagebill.reference.structures import MODEL_PROPERTIES, GraduatedPercentageRange, GraduatedRange, VolumeRange
+from usagebill.process.json_text import JsonObject, with_prefix
+from usagebill.requests.inputs import MOST_PER_PAGE, range_of
+from usagebill.requests.reference import field_of, hints_of, is_price, required_inside, required_of
+from usagebill.requests.reference.examples import EXAMPLES
+from usagebill.requests.reference.required import BY_ID
+from usagebill.requests.reference.structures import (
+    MODEL_PROPERTIES,
+    GraduatedPercentageRange,
+    GraduatedRange,
+    VolumeRange,
+)
+from usagebill.requests.signatures import PAGING, path_field
 from usagebill.resources import MESSAGES, RESOURCES
-from usagebill.signatures import PAGING, path_field
+from usagebill.resources.bindings import Message, Operation
 
 _ABOUT = """\
 Usage events in, exact invoices out.

@@ -9,8 +9,8 @@ from types import UnionType
 from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from usagebill.core.error_codes import BY_STATE, CODES, NOT_PERMITTED, RESOURCES as RESOURCE_NAMES, Refusal
-from usagebill.json_text import JsonObject
-from usagebill.reference import Field, shown_field
+from usagebill.process.json_text import JsonObject
+from usagebill.requests.reference import Field, shown_field
 from usagebill.views.formats import Format, Unstored
 
 ERRORS = {

@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from usagebill.core.errors import BadRequest
-from usagebill.inputs import Paging
-from usagebill.json_text import JsonObject
+from usagebill.process.json_text import JsonObject
+from usagebill.requests.inputs import Paging
 from usagebill.storage.ports import Page
 
 

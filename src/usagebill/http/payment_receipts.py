@@ -10,8 +10,8 @@ from usagebill.operations import payment_receipts
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
 from usagebill.queries.payments import receipt_by_id
+from usagebill.runtime.work import Work
 from usagebill.views.payment_receipts import PaymentReceiptView, payment_receipt_view
-from usagebill.work import Work
 
 
 class DownloadedReceiptView(TypedDict):

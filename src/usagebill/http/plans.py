@@ -10,8 +10,8 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.operations import plans
 from usagebill.queries.plans import plan_by_code
 from usagebill.resources.result_views import shown_filter
+from usagebill.runtime.work import Work
 from usagebill.views.plans import charge_view, fixed_charge_view, plan_summary, plan_view
-from usagebill.work import Work
 
 _plan = partial(Endpoint, permission="plan")
 _CHARGE = "/plans/{code}/charges/{charge_code}"

@@ -24,8 +24,8 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.organizations import Organization
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.wallets import Wallet
-from usagebill.logs import Log
 from usagebill.operations.portal import Portal, invoice_pdf, opened, payment_page, portal
+from usagebill.process.logs import Log
 from usagebill.storage import deadline
 
 # No scripts, no outside content (the logo is inlined), and no trace of the link in other sites' logs.

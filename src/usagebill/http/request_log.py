@@ -9,9 +9,9 @@ from urllib.parse import unquote
 from usagebill.core.api_keys import ApiKey
 from usagebill.core.api_logs import LARGEST, SECRETS, ApiLog, without_secrets
 from usagebill.http.endpoints import Endpoint
-from usagebill.ids import new_id
-from usagebill.json_text import Json, encode_json
-from usagebill.settings import Settings
+from usagebill.process.ids import new_id
+from usagebill.process.json_text import Json, encode_json
+from usagebill.process.settings import Settings
 
 _MICROSECONDS = 1_000_000
 # The part of a header that nobody needs.

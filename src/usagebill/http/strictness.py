@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from usagebill.core.errors import Invalid
 from usagebill.http.endpoints import Endpoint
-from usagebill.logs import Log
-from usagebill.sent_fields import UNKNOWN, Slip, field_names, slips
-from usagebill.throttle import Throttle
+from usagebill.process.logs import Log
+from usagebill.process.throttle import Throttle
+from usagebill.requests.sent_fields import UNKNOWN, Slip, field_names, slips
 
 _LOG_EVERY = timedelta(hours=1)
 _MOST_LOGGED = 20

@@ -9,6 +9,7 @@ from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import wallet_transactions
 from usagebill.resources.result_views import top_up_page_view
+from usagebill.runtime.work import Reader
 from usagebill.views.wallet_transactions import (
     WalletTransactionView,
     consumption_view,
@@ -16,7 +17,6 @@ from usagebill.views.wallet_transactions import (
     wallet_transaction_answer,
     wallet_transaction_view,
 )
-from usagebill.work import Reader
 
 _transaction = partial(Endpoint, permission="wallet_transaction")
 _BY_ID = "/wallet_transactions/{wallet_transaction_id}"

@@ -9,8 +9,8 @@ from usagebill.core.metadata import Metadata
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import wallets
 from usagebill.queries.customers import customer_by_external_id
+from usagebill.runtime.work import Reader
 from usagebill.views.wallets import wallet_view
-from usagebill.work import Reader
 
 _wallet = partial(Endpoint, permission="wallet")
 _BY_ID = "/wallets/{wallet_id}"

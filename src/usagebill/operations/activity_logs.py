@@ -47,10 +47,11 @@ from usagebill.core.tasks import SendEmail
 from usagebill.core.taxes import Tax
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import Wallet
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
-from usagebill.json_text import encode_json
+from usagebill.process.json_text import encode_json
 from usagebill.queries.customers import customer_of, find_customer
 from usagebill.queries.filters import log_span
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import desc, eq, within
 from usagebill.storage.ports import Page
 from usagebill.views.add_ons import add_on_view
@@ -72,7 +73,6 @@ from usagebill.views.subscriptions import subscription_view
 from usagebill.views.taxes import tax_view
 from usagebill.views.wallet_transactions import wallet_transaction_view
 from usagebill.views.wallets import wallet_view
-from usagebill.work import Reader, Work
 
 View = Callable[[Reader, Any], Mapping[str, Any]]
 

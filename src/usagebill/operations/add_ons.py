@@ -9,12 +9,12 @@ from usagebill.core import limits
 from usagebill.core.add_ons import AddOn, definition_errors
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.plans import FixedCharge
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described, value_or
 from usagebill.operations import taxes
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, changes, described, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 
 @Input

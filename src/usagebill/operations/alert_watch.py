@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 
-from usagebill.ahead import Wanted
 from usagebill.core.alerts import Alert, AlertType, evaluated, wallet_value
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import Event
@@ -19,11 +18,12 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckAlerts
 from usagebill.core.wallets import Wallet, WalletStatus
-from usagebill.logs import Log, plain_traceback
+from usagebill.process.logs import Log, plain_traceback
 from usagebill.queries.alerts import alerts_of_external_ids, alerts_of_subscription, alerts_of_wallet
+from usagebill.runtime.ahead import Wanted
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import Condition, eq, within
 from usagebill.views.alerts import triggered_alert_view
-from usagebill.work import Work
 
 # The delay between an event and its check, which covers everything received in between.
 GATHERED = timedelta(seconds=5)

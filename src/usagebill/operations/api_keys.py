@@ -16,11 +16,11 @@ from usagebill.core.api_keys import ApiKey, all_permissions, is_valid, permissio
 from usagebill.core.errors import Forbidden, Invalid, NotFound
 from usagebill.core.instants import parse_instant
 from usagebill.core.secrets import Secret
-from usagebill.inputs import ABSENT, Absent, Input, Maybe, Paging, described, value_or
 from usagebill.operations.backlog import Unrelated, without_backlog
+from usagebill.requests.inputs import ABSENT, Absent, Input, Maybe, Paging, described, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import any_of, asc, eq, missing, more
 from usagebill.storage.ports import Page, Transaction
-from usagebill.work import Reader, Work
 
 
 def by_hash(tx: Transaction, value_hash: str) -> ApiKey | None:

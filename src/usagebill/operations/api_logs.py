@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from usagebill.core.api_logs import ApiLog
 from usagebill.core.errors import NotFound
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
 from usagebill.queries.filters import log_span
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, any_of, at_most, desc, eq, like, more, within
 from usagebill.storage.ports import Page
-from usagebill.work import Reader
 
 _LAST_SUCCESS = 399
 

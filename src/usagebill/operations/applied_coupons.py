@@ -13,15 +13,15 @@ from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.invoices.changes import taken_until_undone
 from usagebill.core.invoices.records import CreditType, Invoice
 from usagebill.core.plans import Charge
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.operations.backlog import after_backlog, of_customer, of_customer_in
 from usagebill.operations.coupons import terminate_applied
 from usagebill.operations.customer_currency import bill_in
 from usagebill.queries.coupons import coupon_credits
 from usagebill.queries.customers import customer_by_external_id
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, asc, desc, eq, missing, related, within
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 
 @Input

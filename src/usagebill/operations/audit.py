@@ -58,8 +58,8 @@ from usagebill.queries.payments import paid_and_kept_cents, paid_cents
 from usagebill.queries.subscriptions import plan_of
 from usagebill.queries.wallets import wallets_of_customer
 from usagebill.rating.recounts import Recounts, lost_events, recounted, recounted_without_invoice
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, present, within
-from usagebill.work import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,6 @@ from functools import partial, wraps
 from inspect import signature, unwrap
 from typing import Any, TypeVar
 
-from usagebill.ahead import Wanted
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -29,9 +28,10 @@ from usagebill.core.tasks import (
     ProcessEvents,
     RescheduleEntity,
 )
+from usagebill.runtime.ahead import Wanted
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import any_of, eq, has, missing, related, within
 from usagebill.storage.jobs import task_of
-from usagebill.work import Reader, Work
 
 Operation = TypeVar("Operation", bound=Callable[..., Any])
 # The ids of the customers whose backlog is settled, from the operation's first argument; None means everyone's.

@@ -27,14 +27,14 @@ from usagebill.core.filters import trimmed_values
 from usagebill.core.numbers import parse_decimal
 from usagebill.core.plans import Charge, Plan
 from usagebill.core.unbilled import is_uncounted
-from usagebill.inputs import ABSENT, Absent, Input, Maybe, Paging, changes, described, value_or
 from usagebill.operations import draft_invoices
 from usagebill.operations.alert_watch import watch_plans
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
+from usagebill.requests.inputs import ABSENT, Absent, Input, Maybe, Paging, changes, described, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, missing, related
 from usagebill.storage.ports import Page
 from usagebill.views.billable_metrics import billable_metric_view
-from usagebill.work import Reader, Work
 
 
 @Input

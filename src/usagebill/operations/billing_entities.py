@@ -21,14 +21,14 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tasks import RescheduleEntity
-from usagebill.inputs import ABSENT, Input, Maybe, changes, described, is_given, value_or
 from usagebill.operations import draft_invoices, dunning_progress, invoice_custom_sections, taxes, vat
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
+from usagebill.process.timezones import is_timezone
 from usagebill.queries.billing_entities import forget_default_entity
 from usagebill.queries.dunning import campaign_by_code
+from usagebill.requests.inputs import ABSENT, Input, Maybe, changes, described, is_given, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, desc, eq, missing, related
-from usagebill.timezones import is_timezone
-from usagebill.work import Reader, Work
 
 
 @Input

@@ -21,8 +21,8 @@ from usagebill.operations.subscriptions.schedule import is_due, schedule_billing
 from usagebill.queries.contracts import contract_of, refreshed
 from usagebill.queries.takeovers import takeover
 from usagebill.rating.invoice import Entry
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Work
 
 
 def bill_customer(work: Work, task: BillCustomer) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from usagebill.core.activity_logs import Change
 from usagebill.operations import activity_logs, ledger, security_logs
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 
 def log_changes(work: Work, changes: Sequence[Change], written_at: datetime) -> None:

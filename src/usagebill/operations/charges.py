@@ -29,10 +29,10 @@ from usagebill.core.payments import LIVE, Payment, PaymentMethod
 from usagebill.core.provider_metadata import charge_metadata
 from usagebill.core.provider_requests import TEMPORARY_FAILURES, Charge, Charged, FailureKind, ProviderFailure
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
-from usagebill.logs import Log
 from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure
 from usagebill.operations.payment_methods import forget_method
 from usagebill.operations.payment_status import due_changed, end_page
+from usagebill.process.logs import Log
 from usagebill.queries.customers import find_customer
 from usagebill.queries.payment_providers import (
     find_connection,
@@ -42,9 +42,9 @@ from usagebill.queries.payment_providers import (
     payment_connection_of,
 )
 from usagebill.queries.payment_requests import charge_beside, debt_of, open_pages
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, within
 from usagebill.views.payments import payment_view
-from usagebill.work import Reader, Work
 
 _log = Log("usagebill.payments")
 

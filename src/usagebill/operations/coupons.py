@@ -26,11 +26,11 @@ from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.instants import parse_instant
 from usagebill.core.plans import Plan
 from usagebill.core.tasks import ExpireCoupon
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described, is_given, value_or
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, changes, described, is_given, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, desc, eq, missing, within
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 
 @Input

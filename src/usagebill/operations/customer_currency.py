@@ -12,8 +12,8 @@ from usagebill.core.errors import Invalid
 from usagebill.core.subscriptions import HOLDING_ID, Subscription
 from usagebill.core.wallets import Wallet, WalletStatus
 from usagebill.queries.subscriptions import plan_of
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, within
-from usagebill.work import Reader, Work
 
 
 def check_currency(customer: Customer, currency: str) -> None:

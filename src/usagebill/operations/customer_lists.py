@@ -9,8 +9,9 @@ from usagebill.core.countries import COUNTRIES
 from usagebill.core.currencies import CURRENCIES
 from usagebill.core.customers import ACCOUNT_TYPES, CUSTOMER_TYPES, Customer
 from usagebill.core.errors import Invalid, NotFound
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
 from usagebill.queries.filters import metadata_conditions
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import (
     Condition,
     all_of,
@@ -23,7 +24,6 @@ from usagebill.storage.conditions import (
     within,
 )
 from usagebill.storage.ports import Page
-from usagebill.work import Reader
 
 _SEARCHED = ("name", "firstname", "lastname", "legal_name", "external_id", "email")
 _BOOLEANS = ("true", "false")

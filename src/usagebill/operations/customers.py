@@ -28,7 +28,6 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.organizations import Organization
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import EndCustomer, RescheduleCustomer
-from usagebill.inputs import ABSENT, Input, Maybe, changes, described, is_given, value_or
 from usagebill.operations import (
     draft_invoices,
     dunning_progress,
@@ -47,13 +46,14 @@ from usagebill.operations.customer_lists import (
 )
 from usagebill.operations.integration_customers import IntegrationCustomerInput as IntegrationCustomerInput
 from usagebill.operations.provider_customers import ProviderLinkInput
+from usagebill.process.timezones import is_timezone
 from usagebill.queries.billing_entities import default_entity as default_entity_or_none
 from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.queries.dunning import campaign_by_code
+from usagebill.requests.inputs import ABSENT, Input, Maybe, changes, described, is_given, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, missing, present
-from usagebill.timezones import is_timezone
 from usagebill.views.customers import customer_summary
-from usagebill.work import Reader, Work
 
 
 @Input

@@ -8,8 +8,8 @@ from datetime import datetime
 from usagebill.core.invoices.life_cycle import ISSUED
 from usagebill.core.invoices.records import Invoice
 from usagebill.operations import synced_documents
+from usagebill.runtime.work import Work
 from usagebill.views.invoices import payment_dispute_lost_view
-from usagebill.work import Work
 
 _LOST = "invoice.payment_dispute_lost"
 

@@ -13,8 +13,8 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import FinalizeInvoice, RefreshInvoice
 from usagebill.queries.invoices import occasion_of
 from usagebill.queries.plans import plan_definition
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import Condition, eq, has, related, within
-from usagebill.work import Work
 
 
 def flag(work: Work, *conditions: Condition) -> None:

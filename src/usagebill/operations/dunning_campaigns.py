@@ -19,7 +19,6 @@ from usagebill.core.dunning import (
     reaches_a_threshold,
 )
 from usagebill.core.errors import Invalid
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described, is_given, value_or
 from usagebill.operations import dunning_progress
 from usagebill.operations.backlog import after_backlog, of_everyone
 from usagebill.queries.customers import find_customer
@@ -27,9 +26,10 @@ from usagebill.queries.dunning import (
     campaign_by_code as campaign_by_code,
     overdue_invoices,
 )
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, changes, described, is_given, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, all_of, any_of, eq, missing, related, within
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 
 @Input

@@ -9,7 +9,7 @@ from usagebill.core.tasks import ChaseCustomer, ReviewDunning
 from usagebill.queries.customers import find_customer
 from usagebill.queries.dunning import applicable_campaign, progress_of
 from usagebill.queries.payment_requests import requests_of_invoice
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 
 def watch(work: Work, customer_id: str) -> None:

@@ -20,9 +20,9 @@ from usagebill.operations import payment_requests
 from usagebill.operations.dunning_progress import watch
 from usagebill.queries.customers import find_customer
 from usagebill.queries.dunning import applicable_campaign, overdue_invoices, progress_of
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import asc, eq, more
 from usagebill.views.dunning_campaigns import dunning_finished_view
-from usagebill.work import Work
 
 _REVIEWED_AT_ONCE = 200
 

@@ -23,7 +23,6 @@ from usagebill.core.entitlements import (
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
-from usagebill.inputs import Input, Maybe, described
 from usagebill.operations.backlog import Unrelated, after_backlog, of_subscriptions, without_backlog
 from usagebill.operations.subscription_charges import WhichSubscription
 from usagebill.operations.subscriptions import get_of_status
@@ -37,9 +36,10 @@ from usagebill.queries.entitlements import (
 )
 from usagebill.queries.plans import plan_by_code
 from usagebill.queries.subscriptions import plan_of
+from usagebill.requests.inputs import Input, Maybe, described
+from usagebill.runtime.work import Reader, Work
 from usagebill.views.plans import plan_summary
 from usagebill.views.subscriptions import entitled_subscription
-from usagebill.work import Reader, Work
 
 
 @Input

@@ -22,7 +22,6 @@ from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.pricing.estimates import InstantEstimate, instant_estimate
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus, active_subscription
 from usagebill.core.taxes import taxed_fee
-from usagebill.inputs import changes
 from usagebill.operations.events import EventInput, EventsInput, events_sent
 from usagebill.queries.customers import customer_of
 from usagebill.queries.plans import plan_definition
@@ -31,8 +30,9 @@ from usagebill.rating.events import advance_charges, event_price, part_for
 from usagebill.rating.fees.in_advance import advance_fee, event_billing
 from usagebill.rating.provider_taxes import estimated
 from usagebill.rating.settlement import fee_taxes
+from usagebill.requests.inputs import changes
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,12 @@ from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.event_batches import Problems
 from usagebill.core.event_sources import LONGEST_PAYLOAD, EventSource, IngestedEvents, RefusedEvent
 from usagebill.core.events import Event
-from usagebill.inputs import Input, Maybe, Paging, described
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.events import Ingested, events_sent, ingest_each
+from usagebill.requests.inputs import Input, Maybe, Paging, described
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, asc, desc, eq
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 # The most refused events retried at once.
 _RETRIED = 10_000

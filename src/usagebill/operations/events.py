@@ -26,17 +26,17 @@ from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckReceivedEvents, ProcessEvents
 from usagebill.core.unbilled import UnbilledEvent
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described, is_given
 from usagebill.operations import ongoing_balances, progressive_billing, unbilled_events
 from usagebill.operations.alert_watch import watch_events
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.wallets import active_wallets
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, changes, described, is_given
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import desc, eq, present, within
 from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Page
 from usagebill.views.events import EventsErrors, event_error_view
-from usagebill.work import Reader, Work
 
 _HOUR = timedelta(hours=1)
 # The minute of the hour at which the events of the hour before are checked.

@@ -67,9 +67,9 @@ from usagebill.core.wallet_transactions import TransactionKind, WalletTransactio
 from usagebill.core.wallets import Wallet
 from usagebill.operations.issuers import issuer
 from usagebill.queries.customers import find_customer
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, asc, at_least, eq, less, present, related, within
 from usagebill.views.customers import customer_summary
-from usagebill.work import Reader
 
 Bound: TypeAlias = datetime | None
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from usagebill.core.errors import NotFound
 from usagebill.core.jobs import Job
 from usagebill.operations.backlog import Unrelated, without_backlog
-from usagebill.work import Reader, Work
+from usagebill.runtime.work import Reader, Work
 
 
 def list_failed(reader: Reader) -> Sequence[Job]:

@@ -18,14 +18,14 @@ from usagebill.core.entitlements import (
 )
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.plans import Plan
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described, value_or
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.queries.entitlements import feature_by_code, plans_with
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, changes, described, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import contains, eq, ne
 from usagebill.storage.ports import Page
 from usagebill.views.entitlements import feature_view
 from usagebill.views.plans import plan_summary
-from usagebill.work import Reader, Work
 
 _SEARCHED = ("name", "code", "description")
 

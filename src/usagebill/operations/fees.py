@@ -12,13 +12,13 @@ from usagebill.core.fees import Fee, FeeType, with_payment_status
 from usagebill.core.instants import parse_instant
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
 from usagebill.operations.backlog import after_backlog, of_record
 from usagebill.operations.invoices.advance_charges import regroup
 from usagebill.queries.fees import fee_by_id
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, asc, at_least, at_most, eq, related
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 _INSTANTS = ("created_at", "succeeded_at", "failed_at", "refunded_at")
 

@@ -14,9 +14,9 @@ from usagebill.core.customers import (
 )
 from usagebill.core.sync_connections import SyncConnection, targeted_object
 from usagebill.core.tax_providers import TaxConnection
-from usagebill.inputs import ABSENT, Input, Maybe, described, value_or
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described, value_or
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader
 
 # The kinds that report their own id of a customer.
 _NAMED_BY_THEMSELVES = ("anrok", "salesforce")

@@ -14,12 +14,12 @@ from usagebill.core.recurring_rules import RecurringTransactionRule
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import Wallet
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described, value_or
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.queries.billing_entities import forget_default_entity
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, changes, described, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, eq, has_item, within
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 Selecting: TypeAlias = BillingEntity | Customer | Subscription | Wallet | WalletTransaction | RecurringTransactionRule
 _SELECTING: tuple[type[Selecting], ...] = (

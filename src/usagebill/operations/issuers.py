@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from usagebill.core.billing_entities import BillingEntity, BillingEntityVersion
 from usagebill.core.copies import replace
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import desc, eq
-from usagebill.work import Reader, Work
 
 
 def version_of(work: Work, entity: BillingEntity) -> str:

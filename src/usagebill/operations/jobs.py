@@ -83,8 +83,8 @@ from usagebill.operations.wallets.invoicing import invoice_top_up, settle_top_up
 from usagebill.operations.wallets.rules import top_up_at_interval
 from usagebill.operations.wallets.termination import expire as expire_wallet
 from usagebill.operations.wallets.top_ups import perform_top_up
+from usagebill.runtime.work import Work
 from usagebill.storage.jobs import task_of
-from usagebill.work import Work
 
 T = TypeVar("T", bound=Task)
 

@@ -44,15 +44,15 @@ from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.core.tasks import PostPast
 from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
 from usagebill.core.wallets import Wallet
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.operations.backlog import after_backlog, of_everyone
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.filters import named_entities
 from usagebill.queries.payment_requests import request_of
 from usagebill.queries.wallets import wallet_of
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, asc, at_least, at_most, desc, eq, related, within
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 R = TypeVar("R")
 

@@ -9,8 +9,8 @@ from usagebill.core.activity_logs import ActivityLog
 from usagebill.core.api_logs import ApiLog
 from usagebill.core.security_logs import SecurityLog
 from usagebill.core.tasks import CleanLogs
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, less
-from usagebill.work import Reader, Work
 
 _TOGETHER = 1000
 # The most entries deleted per transaction, so that nobody waits long for it.

@@ -16,8 +16,8 @@ from usagebill.operations.wallets.rules import check_threshold
 from usagebill.queries.alerts import alerts_of_wallets
 from usagebill.queries.wallets import active_wallets, running_rules
 from usagebill.rating.ongoing_usage import refreshed_wallets, unbilled_nets
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq, within
-from usagebill.work import Work
 
 
 def follow_up(work: Work, events: Sequence[Event]) -> None:

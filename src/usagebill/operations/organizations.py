@@ -12,14 +12,14 @@ from usagebill.core.derived_keys import ROOT_KEY_BYTES
 from usagebill.core.errors import Invalid
 from usagebill.core.organizations import Organization
 from usagebill.core.webhooks import WebhookEndpoint
-from usagebill.ids import new_id
-from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
 from usagebill.operations import billing_entities, customers, vat, webhook_endpoints
 from usagebill.operations.backlog import after_backlog, of_everyone
 from usagebill.operations.webhook_endpoints import WebhookEndpointInput
+from usagebill.process.ids import new_id
+from usagebill.requests.inputs import ABSENT, Input, Maybe, is_given, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc
 from usagebill.storage.ports import Transaction
-from usagebill.work import Reader, Work
 
 
 @Input

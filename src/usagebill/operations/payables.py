@@ -25,9 +25,9 @@ from usagebill.queries.customers import customer_of
 from usagebill.queries.invoices import find_invoice, periods_of
 from usagebill.queries.payment_providers import choice_for
 from usagebill.queries.wallets import transaction_of_invoice
+from usagebill.runtime.work import Reader, Work
 from usagebill.views.invoices import payment_failure_view
 from usagebill.views.payment_providers import top_up_failure_view
-from usagebill.work import Reader, Work
 
 
 class Payables(Protocol):

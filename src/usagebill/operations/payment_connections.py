@@ -10,11 +10,11 @@ from usagebill.core.payment_providers import KINDS, KINDS as PAYMENT_KINDS, Paym
 from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import PaymentMethod
 from usagebill.core.provider_requests import ProviderErrand
-from usagebill.inputs import ABSENT, Input, Maybe, changes, described, is_given, value_or
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.queries.connections import connection_by_code, connections_of
+from usagebill.requests.inputs import ABSENT, Input, Maybe, changes, described, is_given, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader, Work
 
 
 @Input

@@ -9,13 +9,13 @@ from usagebill.core.errors import NotAllowed, NotFound
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payments import PaymentMethod
 from usagebill.core.provider_requests import MethodDetails
-from usagebill.inputs import Paging
 from usagebill.operations.backlog import after_backlog, of_customer
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.payment_providers import methods_of
+from usagebill.requests.inputs import Paging
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 
 def keep_method(work: Work, customer: Customer, connection: PaymentConnection, details: MethodDetails) -> PaymentMethod:

@@ -12,7 +12,7 @@ from usagebill.core.payments import PaymentPage
 from usagebill.core.provider_requests import PayableType
 from usagebill.core.wallet_transactions import OF_RULES
 from usagebill.queries.wallets import transaction_of_invoice
-from usagebill.work import Reader, Work
+from usagebill.runtime.work import Reader, Work
 
 
 def collect_on_issue(work: Work, invoice: Invoice, customer: Customer) -> None:

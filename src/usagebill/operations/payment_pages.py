@@ -14,15 +14,15 @@ from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.payments import PaymentPage
 from usagebill.core.provider_metadata import page_metadata
 from usagebill.core.provider_requests import CheckoutUrl, PageUrl, PayableType, ProviderFailure, SetupUrl
-from usagebill.logs import Log
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.payables import find_payable, tell_failure
 from usagebill.operations.payment_status import cancel_charge, end_page
 from usagebill.operations.provider_customers import needs_set_up
+from usagebill.process.logs import Log
 from usagebill.queries.customers import customer_by_external_id, customer_of
 from usagebill.queries.payment_providers import payer_of, payment_connection_of
 from usagebill.queries.payment_requests import charges_under_way, open_pages
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 _VALID = timedelta(hours=24)
 # Stripe wants an end at most 24 hours ahead of its own clock.

@@ -7,7 +7,6 @@ from uuid import UUID
 from usagebill.core.errors import Invalid
 from usagebill.core.payment_receipts import PaymentReceipt, is_receipted, receipt_number, remaining_cents
 from usagebill.core.payments import Payment
-from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.operations import synced_documents
 from usagebill.operations.documents.orders import order_on_issue
 from usagebill.operations.emails.orders import email_on_issue
@@ -20,11 +19,12 @@ from usagebill.queries.payments import (
     payments_of_invoice,
     receipt_by_id as receipt_by_id,
 )
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, within
 from usagebill.storage.ports import Page
 from usagebill.views.customers import customer_summary
 from usagebill.views.payment_receipts import payment_receipt_view
-from usagebill.work import Reader, Work
 
 
 @Input

@@ -13,7 +13,6 @@ from usagebill.core.payment_methods import PaymentMethodChoice, chosen_method
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice, request_refusal
 from usagebill.core.provider_requests import PayableType
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.operations.backlog import after_backlog, of_customer_in
 from usagebill.operations.emails.orders import email_request
 from usagebill.operations.payment_orders import order_payment
@@ -21,10 +20,11 @@ from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.filters import choices, named_entities
 from usagebill.queries.payment_providers import names_method, payment_connection_of
 from usagebill.queries.payment_requests import request_by_id as request_by_id
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, asc, eq, ne, related, within
 from usagebill.storage.ports import Page
 from usagebill.views.payment_requests import payment_request_view
-from usagebill.work import Reader, Work
 
 
 @Input

@@ -19,9 +19,9 @@ from usagebill.operations import synced_documents
 from usagebill.operations.dunning_progress import was_paid
 from usagebill.queries.payment_requests import requested_invoices, requests_of_invoice
 from usagebill.queries.payments import paid_cents
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, missing, present, within
 from usagebill.views.invoices import invoice_webhook_view
-from usagebill.work import Reader, Work
 
 _UPDATED = "invoice.payment_status_updated"
 _OVERPAID = "invoice.overpaid"

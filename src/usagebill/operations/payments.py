@@ -14,15 +14,15 @@ from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import Payment, payment_by_hand, payment_errors
 from usagebill.core.statuses import PaymentStatus
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
 from usagebill.operations import payment_receipts
 from usagebill.operations.backlog import after_backlog, of_record
 from usagebill.operations.payment_status import move_payment
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.payment_requests import requests_of_invoice
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, any_of, eq, related, within
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 _LONGEST_DATE = 128
 # Payments of hidden invoices are left out.

@@ -20,15 +20,15 @@ from usagebill.core.payments import PaymentPage
 from usagebill.core.portal import is_good_token, portal_token, subject_of_token
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.wallets import Wallet
-from usagebill.inputs import Paging
 from usagebill.operations.documents import files as documents
 from usagebill.operations.invoices.payment_links import payment_url
 from usagebill.queries.customers import customer_by_external_id, entity_of, zone_of
 from usagebill.queries.wallets import active_wallets
 from usagebill.rating.ongoing_usage import refreshed_wallets, unbilled_nets
+from usagebill.requests.inputs import Paging
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import desc, eq, ne, within
 from usagebill.storage.ports import Page, Transaction
-from usagebill.work import Reader, Work
 
 _PER_PAGE = 20
 

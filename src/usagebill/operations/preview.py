@@ -48,8 +48,6 @@ from usagebill.core.subscriptions import (
     known_since,
     start_of,
 )
-from usagebill.inputs import ABSENT, Input, Maybe, described, read
-from usagebill.json_text import JsonObject
 from usagebill.operations import coupons, customers
 from usagebill.operations.backlog import Unrelated, settle_backlog, without_backlog
 from usagebill.operations.coupons import CouponInput
@@ -61,6 +59,7 @@ from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.creation import create
 from usagebill.operations.subscriptions.inputs import SubscriptionInput
 from usagebill.operations.subscriptions.termination import terminate
+from usagebill.process.json_text import JsonObject
 from usagebill.queries.billing_periods import billed_through_day
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_by_external_id, customer_of, zone_of
@@ -68,9 +67,10 @@ from usagebill.queries.subscriptions import plan_of
 from usagebill.queries.takeovers import takeover
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.rating.invoice import Entry
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described, read
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq, missing, within
 from usagebill.views.invoices import invoice_view
-from usagebill.work import Work
 
 
 @Input

@@ -12,14 +12,14 @@ from usagebill.core.errors import Invalid, NotFound, placed
 from usagebill.core.plans import Plan, PlanDefinition
 from usagebill.core.price_comparisons import ComparedSubscription
 from usagebill.core.subscriptions import Subscription
-from usagebill.inputs import read
 from usagebill.operations.plans.creation import create
 from usagebill.operations.plans.inputs import PlanInput
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import overrides_of, plan_by_code, plan_definition
 from usagebill.rating.comparison import compared
+from usagebill.requests.inputs import read
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, eq, present, within
-from usagebill.work import Reader, Work
 
 
 def drafted_plan(work: Work, fields: Mapping[str, object]) -> PlanDefinition:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from usagebill.core.errors import Invalid
 from usagebill.core.pricing_units import PricingUnit, pricing_unit_definition_errors
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.operations.backlog import Unrelated, without_backlog
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 
 @Input

@@ -34,7 +34,6 @@ from usagebill.core.progressive_billing import (
 )
 from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckUsageThresholds
-from usagebill.inputs import ABSENT, Input, Maybe, described, is_given
 from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.backlog import after_backlog, of_subscriptions, settle_backlog
 from usagebill.operations.invoices.record import record
@@ -45,9 +44,10 @@ from usagebill.queries.subscriptions import applicable_thresholds
 from usagebill.queries.takeovers import Takeover, in_force, takeover, takeovers
 from usagebill.rating.current_usage import usage_so_far
 from usagebill.rating.invoice import progressive_bill
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described, is_given
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, at_least, desc, eq, ne, not_empty, related, within
 from usagebill.views.subscriptions import threshold_reached_view
-from usagebill.work import Reader, Work
 
 
 def follow_up(work: Work, events: Sequence[Event]) -> None:

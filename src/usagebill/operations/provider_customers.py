@@ -12,13 +12,13 @@ from usagebill.core.payment_providers import KINDS, PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import PaymentMethod
 from usagebill.core.provider_requests import ProviderErrand
-from usagebill.inputs import ABSENT, Input, Maybe, is_given, value_or
 from usagebill.operations.payment_connections import unlinked
 from usagebill.queries.payment_providers import methods_of, named_connection, payment_connection_of
+from usagebill.requests.inputs import ABSENT, Input, Maybe, is_given, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
 from usagebill.views.customers import customer_summary
 from usagebill.views.payment_providers import customer_error_view
-from usagebill.work import Reader, Work
 
 
 @Input

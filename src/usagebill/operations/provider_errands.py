@@ -40,11 +40,11 @@ from usagebill.core.provider_requests import (
     UpdateCharge,
     UpdateCustomer,
 )
-from usagebill.logs import Log
 from usagebill.operations import refunds
 from usagebill.operations.payables import find_payable, move
 from usagebill.operations.payment_methods import keep_method
 from usagebill.operations.provider_customers import ask_setup, tell_created, tell_error
+from usagebill.process.logs import Log
 from usagebill.queries.customers import find_customer
 from usagebill.queries.payment_providers import (
     find_connection,
@@ -53,8 +53,8 @@ from usagebill.queries.payment_providers import (
     payer_of,
     payment_connection_of,
 )
+from usagebill.runtime.work import Reader, Work
 from usagebill.views.payment_providers import checkout_url_view, payment_provider_error
-from usagebill.work import Reader, Work
 
 _log = Log("usagebill.payments")
 _REGISTER = "payment_provider.register_webhook"

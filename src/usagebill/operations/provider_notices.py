@@ -57,20 +57,20 @@ from usagebill.core.provider_requests import (
     Unhandled,
 )
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
-from usagebill.inputs import Input, Maybe, Paging, described
-from usagebill.logs import Log
 from usagebill.operations.disputes import lose
 from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure
 from usagebill.operations.payment_methods import clear_default, forget_method, keep_method, stop_method
 from usagebill.operations.payment_orders import order_payment
 from usagebill.operations.provider_customers import tell_created, tell_error
 from usagebill.operations.refunds import move_refund
+from usagebill.process.logs import Log
 from usagebill.queries.payment_providers import find_connection
 from usagebill.queries.payments import paid_invoices
+from usagebill.requests.inputs import Input, Maybe, Paging, described
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import any_of, asc, eq, less
 from usagebill.storage.ports import Page
 from usagebill.views.payments import payment_view
-from usagebill.work import Reader, Work
 
 # The retention of notices, and the retry delay of those that are ahead of our own records.
 _KEPT = timedelta(days=90)

@@ -18,8 +18,8 @@ from usagebill.core.receipt_audit import ReceiptBook, audited_receipts, audited_
 from usagebill.core.refund_audit import RefundBook, audited_refunds
 from usagebill.operations.payment_receipts import receipt_series
 from usagebill.queries.payment_requests import parts_of_request, requested_invoices
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, within
-from usagebill.work import Reader
 
 
 def audited_payments(reader: Reader, customer: Customer) -> Iterator[Finding]:

@@ -29,18 +29,18 @@ from usagebill.core.payments import (
 )
 from usagebill.core.provider_requests import FailureKind, ProviderErrand, ProviderFailure, Refund, Refunded, Request
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
-from usagebill.inputs import Input, Maybe, described, value_or
-from usagebill.logs import Log
 from usagebill.operations.backlog import after_backlog, of_record
 from usagebill.operations.payment_status import move_payment
+from usagebill.process.logs import Log
 from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.queries.customers import customer_of
 from usagebill.queries.payment_providers import find_connection
 from usagebill.queries.payments import given_back_cents, left_cents, paid_invoices, payments_of_invoice
+from usagebill.requests.inputs import Input, Maybe, described, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, eq, missing, ne, present
 from usagebill.views.payment_providers import refund_failure_view
 from usagebill.views.payments import payment_view
-from usagebill.work import Reader, Work
 
 _log = Log("usagebill.payments")
 

@@ -21,8 +21,8 @@ from usagebill.operations.emails.orders import email_request
 from usagebill.operations.payment_status import due_changed, move_payment
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.payment_requests import parts_of_request, request_of, requested_invoices
+from usagebill.runtime.work import Reader, Work
 from usagebill.views.payment_requests import payment_request_view, request_failure_view
-from usagebill.work import Reader, Work
 
 _UPDATED = "payment_request.payment_status_updated"
 

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from usagebill.core.activity_logs import Actor, Change
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.security_logs import LOG_TYPES, SecurityEvent, SecurityLog, security_events
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
-from usagebill.json_text import encode_json
+from usagebill.process.json_text import encode_json
 from usagebill.queries.filters import log_span
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import desc, within
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 
 def record(work: Work, changes: Sequence[Change], written_at: datetime) -> None:

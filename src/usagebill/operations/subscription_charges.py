@@ -14,7 +14,6 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.filters import same_values
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described
 from usagebill.operations import draft_invoices
 from usagebill.operations.backlog import after_backlog, of_subscriptions
 from usagebill.operations.plans.charge_endpoints import page_of_filters, pick_filter
@@ -32,8 +31,9 @@ from usagebill.operations.plans.records import changed_plans
 from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.plans import metric_of, plan_definition
 from usagebill.queries.subscriptions import plan_of
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, changes, described
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 R = TypeVar("R", Charge, FixedCharge)
 

@@ -9,11 +9,11 @@ from usagebill.core.customers import without_links
 from usagebill.core.errors import Invalid
 from usagebill.core.sync_connections import KINDS, KINDS as SYNC_KINDS, TARGETED_OBJECTS, SyncConnection
 from usagebill.core.tax_providers import connection_errors
-from usagebill.inputs import ABSENT, Input, Maybe, changes, described, value_or
 from usagebill.operations import synced_documents
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.queries.connections import connection_by_code, connections_of, is_code_taken, linked_customers
-from usagebill.work import Reader, Work
+from usagebill.requests.inputs import ABSENT, Input, Maybe, changes, described, value_or
+from usagebill.runtime.work import Reader, Work
 
 _SWITCHES = ("sync_invoices", "sync_credit_notes", "sync_payments")
 

@@ -48,12 +48,13 @@ from usagebill.core.synced_documents import (
 )
 from usagebill.core.tax_providers import ProviderFailure
 from usagebill.core.webhooks import sign_hmac
-from usagebill.inputs import Input, Maybe, Paging, described
-from usagebill.json_text import encode_json, with_prefix
 from usagebill.operations.backlog import Unrelated, without_backlog
+from usagebill.process.json_text import encode_json, with_prefix
 from usagebill.queries.customers import find_customer
 from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.sync_connections import document_of, find_connection
+from usagebill.requests.inputs import Input, Maybe, Paging, described
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, asc, eq, within
 from usagebill.storage.ports import Page
 from usagebill.views.credit_notes import credit_note_view
@@ -61,7 +62,6 @@ from usagebill.views.customers import customer_summary, customer_view
 from usagebill.views.invoices import invoice_view, invoice_webhook_view
 from usagebill.views.payments import payment_view
 from usagebill.views.sync_connections import customer_sync_error, integration_error
-from usagebill.work import Reader, Work
 
 _RESYNCED = "invoice.resynced"
 # By category, the messages that a system created a customer, and that it refused a document.

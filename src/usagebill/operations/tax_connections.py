@@ -10,11 +10,11 @@ from usagebill.core.customers import Customer, IntegrationCategory, links_of, wi
 from usagebill.core.errors import Invalid
 from usagebill.core.tasks import AskTaxProvider, TaxWaitingInvoices
 from usagebill.core.tax_providers import KINDS as TAX_KINDS, Purpose, TaxConnection, TaxSubject, connection_errors
-from usagebill.inputs import ABSENT, Input, Maybe, changes, described, value_or
 from usagebill.operations import draft_invoices
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.queries.connections import connection_by_code, connections_of, is_code_taken, linked_customers
-from usagebill.work import Reader, Work
+from usagebill.requests.inputs import ABSENT, Input, Maybe, changes, described, value_or
+from usagebill.runtime.work import Reader, Work
 
 
 @Input

@@ -17,13 +17,13 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.taxes import Tax, tax_problems
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described, value_or
 from usagebill.operations import draft_invoices
 from usagebill.operations.backlog import after_backlog, of_everyone
 from usagebill.queries.billing_entities import default_entity, forget_default_entity
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, changes, described, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import any_of, asc, desc, eq, has_item, present, related, within
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 # The kinds of records that hold tax ids.
 Taxed: TypeAlias = BillingEntity | Customer | Plan | Charge | FixedCharge | AddOn

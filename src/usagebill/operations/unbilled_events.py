@@ -13,11 +13,11 @@ from usagebill.core.events import Event, property_of
 from usagebill.core.filters import undeclared_keys
 from usagebill.core.monitoring_tasks import CountUnbilledEvents
 from usagebill.core.unbilled import Reason, Stretch, UnbilledEvent, UnbilledTally
-from usagebill.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.queries.unbilled import metric_by_code, stretches, unbilled, undone_events, why_unbilled
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.event_queries import EventRange, Lacking
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 _COUNTED_AT = time(6, tzinfo=UTC)
 

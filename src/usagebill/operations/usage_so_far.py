@@ -20,8 +20,8 @@ from usagebill.core.usage_ceiling import (
     renewed,
 )
 from usagebill.rating.usage_ceiling import UsageCeiling, usage_ceiling, usage_count
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, eq
-from usagebill.work import Reader, Work
 
 
 @dataclass(frozen=True, slots=True)

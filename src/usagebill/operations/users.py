@@ -18,11 +18,11 @@ from usagebill.core.errors import Invalid, NotFound, Unauthorized
 from usagebill.core.organizations import Organization
 from usagebill.core.secrets import Secret
 from usagebill.core.users import FIRST_ADDRESS, LINK_LASTS, SESSION_LASTS, Role, User, UserSession, is_live
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.operations.backlog import Unrelated, without_backlog
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, desc, eq, missing, more, present
 from usagebill.storage.ports import Page, Transaction
-from usagebill.work import Reader, Work
 
 _CLIENT_LENGTH = 200
 

@@ -19,9 +19,9 @@ from usagebill.core.taxes import Tax
 from usagebill.core.vat import EuTax, NotRegistered, Registered, Unavailable, VatCheck, VatNumber
 from usagebill.operations import draft_invoices, taxes
 from usagebill.queries.customers import entity_of
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, present
 from usagebill.views.customers import checked_customer
-from usagebill.work import Reader, Work
 
 # Taxes
 

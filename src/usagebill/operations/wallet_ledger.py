@@ -31,14 +31,14 @@ from usagebill.core.wallets import (
     increased,
     taken_credits,
 )
-from usagebill.logs import Log
 from usagebill.operations.alert_watch import watch_wallet
+from usagebill.process.logs import Log
 from usagebill.queries.alerts import alerts_of_wallets
 from usagebill.queries.wallets import active_wallets, drawable_transactions, wallet_of
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
 from usagebill.views.wallet_transactions import wallet_transaction_message
 from usagebill.views.wallets import wallet_message
-from usagebill.work import Work
 
 _log = Log("usagebill.wallets")
 

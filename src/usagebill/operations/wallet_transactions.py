@@ -28,7 +28,6 @@ from usagebill.core.wallets import (
     LOWEST_PRIORITY,
     Wallet,
 )
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.operations.backlog import Unrelated, after_backlog, of_record, without_backlog
 from usagebill.operations.invoices.payment_links import page_of_invoice
 from usagebill.operations.wallet_ledger import keep, take_out
@@ -37,9 +36,10 @@ from usagebill.operations.wallets.top_ups import top_up
 from usagebill.queries.invoices import find_invoice
 from usagebill.queries.payment_providers import names_method
 from usagebill.queries.wallets import wallet_by_id, wallet_transaction_by_id
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, asc, desc, eq, has_item
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,12 +15,12 @@ from usagebill.core.webhooks import (
     endpoint_problems,
     sent_event_types,
 )
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, changes, described, value_or
 from usagebill.operations import webhooks
 from usagebill.operations.backlog import Unrelated, without_backlog
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, changes, described, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, desc, eq
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 
 @Input

@@ -30,8 +30,9 @@ from usagebill.core.webhooks import (
     retry_milliseconds,
     sign_hmac,
 )
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.operations.backlog import Unrelated, without_backlog
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import (
     Condition,
     all_of,
@@ -47,7 +48,6 @@ from usagebill.storage.conditions import (
     within,
 )
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 # PyJWT and cryptography take a tenth of the time of `import usagebill.billing`, and most processes sign nothing: the
 # first signature imports them.

@@ -27,11 +27,11 @@ from reportlab.platypus import (
 from usagebill.core.documents.content import Content, Page, Party, Row, Table, Total
 from usagebill.core.documents.locales import language_of
 from usagebill.core.documents.words import words_of
-from usagebill.logs import Log
 from usagebill.printing.archival import with_xml
 from usagebill.printing.fonts import BOLD, REGULAR, in_fonts, load_fonts, markup, width_of
 from usagebill.printing.logos import BadLogo, opened
 from usagebill.printing.right_to_left import MixedParagraph, is_mixed, visual
+from usagebill.process.logs import Log
 
 _log = Log("usagebill.printing")
 

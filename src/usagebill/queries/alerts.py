@@ -9,8 +9,8 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.customers import Customer
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.wallets import Wallet
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, asc, desc, eq, present, within
-from usagebill.work import Reader
 
 _ORDER = (asc("created_at"), asc("id"))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.taxes import Tax
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, has_item, missing
-from usagebill.work import Reader
 
 _KEY = "default billing entity"
 

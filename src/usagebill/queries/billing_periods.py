@@ -29,8 +29,8 @@ from usagebill.core.subscriptions import BillFrom, Subscription
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import find_subscription
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import desc, eq, present, related, within
-from usagebill.work import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

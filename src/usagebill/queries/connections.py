@@ -9,8 +9,8 @@ from usagebill.core.errors import NotFound
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.sync_connections import SyncConnection
 from usagebill.core.tax_providers import TaxConnection
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, has_item
-from usagebill.work import Reader
 
 C = TypeVar("C", TaxConnection, SyncConnection, PaymentConnection)
 

@@ -12,8 +12,8 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.customers import customer_of, entity_of
 from usagebill.queries.subscriptions import find_subscription, plan_of
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import desc, eq
-from usagebill.work import Reader
 
 
 def contract_of(reader: Reader, subscription: Subscription) -> Contract:

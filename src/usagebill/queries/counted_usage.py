@@ -10,8 +10,8 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, desc, eq, within
-from usagebill.work import Reader
 
 _COUNTING = (*WHOLE_REASONS, InvoicingReason.PROGRESSIVE_BILLING)
 

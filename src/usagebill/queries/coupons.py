@@ -8,8 +8,8 @@ from usagebill.core.invoices.life_cycle import UNDONE
 from usagebill.core.invoices.records import Credit, CreditType, Invoice
 from usagebill.core.invoices.totals import AvailableCoupon
 from usagebill.core.plans import Plan
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, has_item, within
-from usagebill.work import Reader
 
 
 def coupon_credits(reader: Reader, applied: AppliedCoupon) -> list[tuple[Invoice, Credit]]:

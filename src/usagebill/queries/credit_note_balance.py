@@ -9,8 +9,8 @@ from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.wallets import WalletStatus
 from usagebill.queries.wallets import transaction_of_invoice, wallet_of
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Reader
 
 
 def balance_of(reader: Reader, invoice: Invoice, *, without: str | None = None) -> Balance:

@@ -6,8 +6,8 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.undoing import GivenNote, used_cents
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, has_item
-from usagebill.work import Reader
 
 
 def finalized_credit_note(reader: Reader, credit_note_id: str) -> CreditNote:

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer, timezone
 from usagebill.core.errors import NotFound
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader
 
 
 class Owned(Protocol):

@@ -7,8 +7,8 @@ from usagebill.core.dunning import DunningCampaign, DunningProgress, applicable_
 from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.queries.customers import entity_of
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Reader
 
 
 def campaign_by_code(reader: Reader, code: str) -> DunningCampaign:

@@ -16,8 +16,8 @@ from usagebill.core.errors import NotFound
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.subscriptions import plan_of
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, within
-from usagebill.work import Reader
 
 
 def feature_by_code(reader: Reader, code: str) -> Feature:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from usagebill.core.events import Event
 from usagebill.core.tasks import ProcessEvents
-from usagebill.work import Reader
+from usagebill.runtime.work import Reader
 
 
 def events_of(reader: Reader, task: ProcessEvents) -> list[Event]:

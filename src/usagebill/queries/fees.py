@@ -5,8 +5,8 @@ from __future__ import annotations
 from usagebill.core.errors import NotFound
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Reader
 
 
 def find_fee(reader: Reader, fee_id: str) -> Fee | None:

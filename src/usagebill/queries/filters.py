@@ -12,7 +12,8 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.instants import parse_instant
 from usagebill.core.numbers import parse_decimal
-from usagebill.inputs import ABSENT, Maybe
+from usagebill.requests.inputs import ABSENT, Maybe
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import (
     Condition,
     any_of,
@@ -26,7 +27,6 @@ from usagebill.storage.conditions import (
     within,
 )
 from usagebill.storage.tables import CUSTOMER_COLUMNS as CUSTOMER_COLUMNS
-from usagebill.work import Reader
 
 # Longer amounts are stored, but are not sorted by value.
 _LARGEST_AMOUNT = Decimal(10**80 - 1)

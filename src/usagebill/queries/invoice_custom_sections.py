@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import within
-from usagebill.work import Reader
 
 
 def live_sections(reader: Reader, section_ids: Iterable[str]) -> list[InvoiceCustomSection]:

@@ -9,8 +9,8 @@ from usagebill.core.errors import NotFound
 from usagebill.core.invoice_triggers import occasion_of_reasons
 from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceType
 from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Reader
 
 
 def find_invoice(reader: Reader, invoice_id: str) -> Invoice | None:

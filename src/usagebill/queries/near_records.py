@@ -14,8 +14,8 @@ from usagebill.core.errors import BillingError, NotFound
 from usagebill.core.near_names import near_name
 from usagebill.core.plans import Plan
 from usagebill.core.taxes import Tax
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import desc, eq, missing
-from usagebill.work import Reader
 
 _KINDS: Mapping[
     str,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from usagebill.core.webhooks import WebhookEndpoint
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc
-from usagebill.work import Reader
 
 
 def webhook_endpoints(reader: Reader) -> list[WebhookEndpoint]:

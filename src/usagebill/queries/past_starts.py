@@ -9,7 +9,7 @@ from usagebill.core.past_starts import open_since
 from usagebill.core.subscriptions import BillFrom, Subscription
 from usagebill.queries.billing_periods import cycle_at
 from usagebill.queries.contracts import contract_of
-from usagebill.work import Reader
+from usagebill.runtime.work import Reader
 
 
 def caught_up_from(reader: Reader, subscription: Subscription) -> datetime | None:

@@ -19,8 +19,8 @@ from usagebill.core.wallet_transactions import OF_RULES
 from usagebill.queries.customers import entity_of
 from usagebill.queries.invoices import periods_of
 from usagebill.queries.wallets import transaction_of_invoice, wallet_of
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, desc, eq, present, within
-from usagebill.work import Reader
 
 
 def find_connection(reader: Reader, connection_id: str | None) -> PaymentConnection | None:

@@ -9,8 +9,8 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
 from usagebill.core.payments import LIVE, Payment, PaymentPage, is_under_way
 from usagebill.core.provider_requests import PayableType
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, any_of, asc, eq, missing, more, present, within
-from usagebill.work import Reader
 
 
 def request_by_id(reader: Reader, payment_request_id: str) -> PaymentRequest:

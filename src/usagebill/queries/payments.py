@@ -9,8 +9,8 @@ from usagebill.core.payment_requests import RequestedInvoice
 from usagebill.core.payments import GIVEN_BACK, SURPLUS_BACK, Payment, RefundAttempt
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.queries.payment_requests import request_of, requested_invoices, requests_of_invoice
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import any_of, asc, eq, missing, ne, within
-from usagebill.work import Reader
 
 
 def paid_invoices(reader: Reader, payment: Payment) -> list[Invoice]:

@@ -9,8 +9,8 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.errors import NotFound
 from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition, UsageThreshold
 from usagebill.core.subscriptions import UNENDED, Subscription
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, has, missing, within
-from usagebill.work import Reader
 
 
 def plan_definition(reader: Reader, plan_id: str, plan: Plan | None = None) -> PlanDefinition:

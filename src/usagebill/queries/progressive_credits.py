@@ -17,8 +17,8 @@ from usagebill.core.numbers import ZERO, add, subtract
 from usagebill.core.progressive_billing import BilledAhead, Place, ProgressiveFee, already_billed
 from usagebill.core.taxes import net_of_part, tax_keys
 from usagebill.queries.coupons import available_coupon
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import at_most, eq, has_item, more, ne, within
-from usagebill.work import Reader
 
 
 def billed_ahead(

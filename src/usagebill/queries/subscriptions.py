@@ -5,8 +5,8 @@ from __future__ import annotations
 from usagebill.core.plans import Plan, UsageThreshold
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.queries.plans import plan_thresholds
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import desc, eq, ne
-from usagebill.work import Reader
 
 
 def plan_of(reader: Reader, subscription: Subscription) -> Plan:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from usagebill.core.statuses import SyncStatus
 from usagebill.core.sync_connections import SyncConnection, SyncedDocument
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader
 
 
 def find_connection(reader: Reader, id: str) -> SyncConnection | None:

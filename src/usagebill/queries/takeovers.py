@@ -14,8 +14,8 @@ from usagebill.core.subscription_changes import started
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.queries.billing_periods import billed_through_day
 from usagebill.queries.contracts import contract_of
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq, present, within
-from usagebill.work import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

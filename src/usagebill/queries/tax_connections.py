@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from usagebill.core.customers import Customer, IntegrationCategory, links_of
 from usagebill.core.tax_providers import TaxConnection
-from usagebill.work import Reader
+from usagebill.runtime.work import Reader
 
 
 def connection_of(reader: Reader, customer: Customer) -> TaxConnection | None:

@@ -8,8 +8,8 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.plans import Plan
 from usagebill.core.taxes import Tax, chosen_taxes
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import within
-from usagebill.work import Reader
 
 
 def _taxes(reader: Reader, ids: Sequence[str]) -> tuple[Tax, ...]:

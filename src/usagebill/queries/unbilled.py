@@ -41,9 +41,9 @@ from usagebill.queries.contracts import contract_of
 from usagebill.queries.counted_usage import counted_by
 from usagebill.queries.past_starts import caught_up_from
 from usagebill.queries.plans import plan_definition
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, asc, desc, eq, ne, present, related, within
 from usagebill.storage.event_queries import EventRange
-from usagebill.work import Reader
 
 # Near names are suggested only if there are at most this many to compare.
 _NAMES = 2000

@@ -25,8 +25,8 @@ from usagebill.core.wallet_transactions import (
 from usagebill.core.wallets import Wallet, WalletStatus, in_order_of_use
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.customers import customer_of, entity_of
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, desc, eq, more, within
-from usagebill.work import Reader
 
 
 def wallet_by_id(reader: Reader, wallet_id: str) -> Wallet:

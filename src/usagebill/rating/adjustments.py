@@ -27,8 +27,8 @@ from usagebill.queries.billing_periods import BillingContext
 from usagebill.rating.fee_events import part_of
 from usagebill.rating.fees.fixed_charges import fixed_charge_details, fixed_charge_item
 from usagebill.rating.fees.usage import usage_to_bill
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Reader
 
 
 def of_draft(reader: Reader, invoice: Invoice) -> list[AdjustedFee]:

@@ -14,7 +14,7 @@ from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.current_usage import running_window, usage_within
-from usagebill.work import Reader
+from usagebill.runtime.work import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ from usagebill.core.grouping import Group
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.subscriptions import Subscription
 from usagebill.rating.handover import own_since
+from usagebill.runtime.work import Reader
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import EventLog
-from usagebill.work import Reader
 
 
 def starting_levels(

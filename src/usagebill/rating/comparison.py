@@ -19,7 +19,7 @@ from usagebill.core.pricing import parse_properties
 from usagebill.core.pricing.fixed_charges import fixed_charge_amounts
 from usagebill.rating.fees.charges import UsageToBill, rated_usage
 from usagebill.rating.invoice import opened
-from usagebill.work import Reader
+from usagebill.runtime.work import Reader
 
 
 def compared(

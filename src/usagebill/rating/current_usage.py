@@ -20,8 +20,7 @@ from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.pricing.projection import Projection, project, projected_units
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.taxes import usage_taxes_cents
-from usagebill.inputs import ABSENT, Input, Maybe, described
-from usagebill.json_text import parse_json
+from usagebill.process.json_text import parse_json
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_by_external_id, entity_of
@@ -32,8 +31,9 @@ from usagebill.rating.charge_scope import ChargeScope, usage_window
 from usagebill.rating.handover import Neighbours
 from usagebill.rating.provider_taxes import usage_taxes
 from usagebill.rating.usage import charge_results
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import desc, eq
-from usagebill.work import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

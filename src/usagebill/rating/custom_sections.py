@@ -9,7 +9,7 @@ from usagebill.core.copies import replace
 from usagebill.core.invoice_custom_sections import Selection, customer_section_ids, invoice_section_ids
 from usagebill.core.invoices.records import AppliedCustomSection, Invoice
 from usagebill.queries.invoice_custom_sections import live_sections
-from usagebill.work import Reader
+from usagebill.runtime.work import Reader
 
 
 def with_sections(

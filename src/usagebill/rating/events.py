@@ -41,8 +41,8 @@ from usagebill.rating.handover import own_events
 from usagebill.rating.ledger import Ledger
 from usagebill.rating.priced_events import priced_events
 from usagebill.rating.running_usage import BroughtForward, bring_forward
+from usagebill.runtime.work import Reader
 from usagebill.storage.event_queries import COUNTED, EventQuery
-from usagebill.work import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,8 +38,8 @@ from usagebill.rating.charge_scope import ChargeScope, usage_window
 from usagebill.rating.fee_events import events_paid_in_advance, part_of, question_of
 from usagebill.rating.settlement import coupon_plans, plans_of
 from usagebill.rating.usage import initial_level_of, part_usages
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Reader
 
 # The most events shown per line, earliest first; `fee_events` pages through all of them.
 MOST_EVENTS = 100

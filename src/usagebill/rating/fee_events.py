@@ -16,13 +16,13 @@ from usagebill.core.invoices.explained import ExplainedEvent
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
-from usagebill.inputs import Paging
 from usagebill.queries.counted_usage import counted_by, period_of_fee
 from usagebill.queries.fees import fee_by_id
 from usagebill.rating.handover import own_events
+from usagebill.requests.inputs import Paging
+from usagebill.runtime.work import Reader
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.ports import Page
-from usagebill.work import Reader
 
 
 def events_of_fee(reader: Reader, fee_id: str, paging: Paging) -> Page[ExplainedEvent]:

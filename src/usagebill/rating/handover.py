@@ -12,9 +12,9 @@ from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.periods import Succession
 from usagebill.core.subscriptions import Subscription
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, ne
 from usagebill.storage.event_queries import Arrival, EventQuery
-from usagebill.work import Reader
 
 
 class Neighbours:

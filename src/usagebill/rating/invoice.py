@@ -48,8 +48,8 @@ from usagebill.rating.fees.renewals import renewal_fees, standalone_renewals
 from usagebill.rating.fees.subscription import subscription_fee
 from usagebill.rating.fees.usage import last_day_usage, period_usage, with_counted_usage
 from usagebill.rating.settlement import settle, settle_taxes
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

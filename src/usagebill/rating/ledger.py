@@ -11,9 +11,9 @@ from usagebill.core.charge_ledger import LedgerEntry, group_pairs
 from usagebill.core.grouping import Group
 from usagebill.core.numbers import add
 from usagebill.core.plans import Charge, ChargeFilter
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, asc, at_least, at_most, desc, eq, missing, ne, within
 from usagebill.storage.event_queries import EventQuery
-from usagebill.work import Reader
 
 _LATEST_FIRST = (desc("timestamp"), desc("created_at"), desc("id"))
 

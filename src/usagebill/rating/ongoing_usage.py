@@ -31,8 +31,8 @@ from usagebill.queries.tax_connections import connection_of
 from usagebill.queries.taxes import taxes_for
 from usagebill.queries.wallets import active_wallets, running_rules
 from usagebill.rating.current_usage import contract_window, usage_within
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq, ne, within
-from usagebill.work import Reader
 
 # Windows that end with a millisecond lie side by side.
 _GAP = timedelta(milliseconds=1)

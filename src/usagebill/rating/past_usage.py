@@ -12,10 +12,10 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.inputs import ABSENT, MOST_PER_PAGE, Input, Maybe, Paging, described
+from usagebill.requests.inputs import ABSENT, MOST_PER_PAGE, Input, Maybe, Paging, described
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import desc, eq, present, related
 from usagebill.storage.ports import Page
-from usagebill.work import Reader
 
 
 @Input

@@ -10,8 +10,8 @@ from usagebill.core.events import cut_to_seconds
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription, known_since
 from usagebill.queries.past_starts import caught_up_from
+from usagebill.runtime.work import Reader
 from usagebill.storage.event_queries import Arrival, EventQuery
-from usagebill.work import Reader
 
 
 def priced_events(

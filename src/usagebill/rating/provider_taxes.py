@@ -29,7 +29,7 @@ from usagebill.core.tax_providers import (
 )
 from usagebill.queries.customers import entity_of
 from usagebill.queries.tax_connections import connection_of
-from usagebill.work import Reader
+from usagebill.runtime.work import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,9 @@ from usagebill.core.events import Event, EventOrder
 from usagebill.core.grouping import group_of, grouped_by
 from usagebill.core.plans import Charge
 from usagebill.core.running_usage import Advance, RunningFront, RunningUsage, RunningValue, Step, can_run
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, eq, missing
 from usagebill.storage.event_queries import Counted, EventQuery
-from usagebill.work import Reader
 
 # With more new events than this, everything is recounted.
 _MOST = 1000

@@ -32,8 +32,8 @@ from usagebill.queries.subscriptions import find_subscription, plan_of
 from usagebill.queries.tax_connections import connection_of
 from usagebill.queries.taxes import taxes_for
 from usagebill.queries.wallets import drawable_transactions, usable_wallets
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq, more, ne
-from usagebill.work import Reader
 
 # From this many charges on, a plan is read as a whole instead of charge by charge.
 _SEVERAL = 2

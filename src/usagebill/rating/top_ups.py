@@ -23,7 +23,7 @@ from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.customers import customer_of, entity_of
 from usagebill.queries.wallets import wallet_entity
 from usagebill.rating.invoice import settled_bill
-from usagebill.work import Reader
+from usagebill.runtime.work import Reader
 
 
 def top_up_bill(reader: Reader, wallet: Wallet, purchase: WalletTransaction) -> Bill:

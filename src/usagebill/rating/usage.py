@@ -53,9 +53,9 @@ from usagebill.rating.handover import own_events
 from usagebill.rating.ledger import Ledger
 from usagebill.rating.priced_events import priced_events
 from usagebill.rating.prorated_usage import count_by_day, is_counted_by_day
+from usagebill.runtime.work import Reader
 from usagebill.storage.event_queries import ALL_EVENTS, COUNTED, EventQuery
 from usagebill.storage.ports import EventLog
-from usagebill.work import Reader
 
 # Fewer events are read faster than a query for each day takes.
 _WORTH_DAYS: Final = 5_000

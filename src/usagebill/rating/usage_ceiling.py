@@ -26,14 +26,14 @@ from usagebill.core.usage_ceiling import (
     grown,
     is_volatile,
 )
-from usagebill.json_text import encode_json
+from usagebill.process.json_text import encode_json
 from usagebill.queries.plans import find_plan, plan_definition
 from usagebill.rating.charge_scope import ChargeScope
 from usagebill.rating.current_usage import running_window
 from usagebill.rating.handover import own_events
 from usagebill.rating.usage import charge_results
+from usagebill.runtime.work import Reader
 from usagebill.storage.event_queries import EventQuery
-from usagebill.work import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import get_type_hints
 
-from usagebill.bindings import Messages, Resource, Runner, Views
 from usagebill.resources.analytics import Analytics
+from usagebill.resources.bindings import Messages, Resource, Runner, Views
 from usagebill.resources.catalog import AddOns, BillableMetrics, Coupons, Plans, PricingUnits, Taxes
 from usagebill.resources.connections import (
     PaymentConnections,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from usagebill.bindings import Resource, Views, query
 from usagebill.core.analytics import (
     GrossRevenue,
     InvoiceCollection,
@@ -14,6 +13,7 @@ from usagebill.core.analytics import (
     UsageOfMetric,
 )
 from usagebill.rating.analytics import revenue, usage
+from usagebill.resources.bindings import Resource, Views, query
 from usagebill.views.analytics import (
     gross_revenue_view,
     invoice_collection_view,

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import ClassVar
 
-from usagebill.bindings import Message, Messages, Resource, Views, command, query, worded
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import Coupon
@@ -17,13 +16,14 @@ from usagebill.core.taxes import Tax
 from usagebill.operations import add_ons, billable_metrics, coupons, plans, pricing_units, taxes
 from usagebill.operations.price_comparisons import comparisons, drafted_plan
 from usagebill.queries.plans import plan_by_code
+from usagebill.resources.bindings import Message, Messages, Resource, Views, command, query, worded
+from usagebill.runtime.work import Reader
 from usagebill.views.add_ons import add_on_view
 from usagebill.views.billable_metrics import BillableMetricView, billable_metric_view
 from usagebill.views.coupons import coupon_view
 from usagebill.views.plans import DeletedPlan, PlanSummary, charge_view, fixed_charge_view, plan_view
 from usagebill.views.pricing_units import pricing_unit_view
 from usagebill.views.taxes import tax_details
-from usagebill.work import Reader
 
 
 class AddOns(Resource):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from usagebill.bindings import Message, Messages, Resource, Views, command, query
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payments import ProviderNotice
 from usagebill.core.sync_connections import SyncConnection, SyncedDocument
@@ -19,6 +18,7 @@ from usagebill.operations import (
     webhook_endpoints,
     webhooks,
 )
+from usagebill.resources.bindings import Message, Messages, Resource, Views, command, query
 from usagebill.views.payment_providers import PaymentProviderErrorView, payment_connection_view, provider_notice_view
 from usagebill.views.sync_connections import IntegrationErrorView, sync_connection_view, synced_document_view
 from usagebill.views.tax_providers import tax_connection_view

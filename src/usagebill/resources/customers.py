@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from usagebill.bindings import Message, Messages, Resource, Views, command, query
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.customers import Customer
@@ -24,6 +23,7 @@ from usagebill.operations import (
     subscriptions,
 )
 from usagebill.queries.customers import customer_by_external_id
+from usagebill.resources.bindings import Message, Messages, Resource, Views, command, query
 from usagebill.resources.result_views import lifetime_usage_view, setup_page_view
 from usagebill.views.billing_entities import billing_entity_details
 from usagebill.views.coupons import applied_coupon_view

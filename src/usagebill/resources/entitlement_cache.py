@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from time import monotonic
 from types import MappingProxyType
 
-from usagebill.bindings import Runner
 from usagebill.core.entitlements import SubscriptionFeature, Value, typed
 from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.entitlements import entitled_features
-from usagebill.work import Reader
+from usagebill.resources.bindings import Runner
+from usagebill.runtime.work import Reader
 
 # Feature code -> privilege code -> value.
 Entitled = Mapping[str, Mapping[str, Value]]

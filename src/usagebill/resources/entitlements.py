@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from usagebill.bindings import Message, Messages, Resource, Runner, Views, command, query
 from usagebill.core.entitlements import Feature, PlanFeature, SubscriptionFeature
 from usagebill.operations import entitlements, features
 from usagebill.queries.entitlements import feature_by_code
+from usagebill.resources.bindings import Message, Messages, Resource, Runner, Views, command, query
 from usagebill.resources.entitlement_cache import Entitled, EntitlementCache
 from usagebill.views.entitlements import (
     FeatureView,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from usagebill.bindings import Message, Messages, Resource, Views, command, query
 from usagebill.core.credit_note_estimates import CreditNoteEstimate
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
@@ -28,6 +27,7 @@ from usagebill.queries.fees import fee_by_id
 from usagebill.queries.invoices import visible_invoice
 from usagebill.rating.explain import explain
 from usagebill.rating.fee_events import events_of_fee
+from usagebill.resources.bindings import Message, Messages, Resource, Views, command, query
 from usagebill.resources.result_views import payment_page_view
 from usagebill.views.credit_notes import (
     CreditNoteOfCustomer,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from usagebill.bindings import Resource, Views, command, query
 from usagebill.core.jobs import Job
 from usagebill.operations import failed_jobs
+from usagebill.resources.bindings import Resource, Views, command, query
 from usagebill.views.jobs import job_view
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from usagebill.bindings import Resource, Views, command, query
 from usagebill.core.api_keys import ApiKey
 from usagebill.core.users import User, UserSession
 from usagebill.operations import api_keys, users
+from usagebill.resources.bindings import Resource, Views, command, query
 from usagebill.resources.result_views import issued_key_view, sign_in_link_view
 from usagebill.views.api_keys import api_key_view
 from usagebill.views.users import user_session_view, user_view

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from usagebill.bindings import Resource, Views, command, query
 from usagebill.core.ledger import ClosedMonth, Movement
 from usagebill.operations import ledger
+from usagebill.resources.bindings import Resource, Views, command, query
 from usagebill.views.ledger import closed_month_view, movement_view
 
 

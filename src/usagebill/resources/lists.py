@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from usagebill.bindings import Resource
+from usagebill.resources.bindings import Resource
 
 
 class Lists(Resource):

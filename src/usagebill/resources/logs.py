@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from usagebill.bindings import Resource, Views, query
 from usagebill.core.activity_logs import ActivityLog
 from usagebill.core.api_logs import ApiLog
 from usagebill.core.security_logs import SecurityLog
 from usagebill.operations import activity_logs, api_logs, security_logs
+from usagebill.resources.bindings import Resource, Views, query
 from usagebill.views.activity_logs import activity_log_view
 from usagebill.views.api_logs import api_log_view
 from usagebill.views.security_logs import security_log_view

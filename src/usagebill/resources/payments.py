@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from usagebill.bindings import Message, Messages, Resource, Views, command, query
 from usagebill.core.dunning import DunningCampaign
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payment_requests import PaymentRequest
@@ -22,6 +21,7 @@ from usagebill.operations.emails import resending as emails
 from usagebill.queries.dunning import campaign_by_code
 from usagebill.queries.payment_requests import request_by_id
 from usagebill.queries.payments import receipt_by_id
+from usagebill.resources.bindings import Message, Messages, Resource, Views, command, query
 from usagebill.views.dunning_campaigns import DunningFinished, dunning_campaign_view
 from usagebill.views.payment_providers import payment_method_view
 from usagebill.views.payment_receipts import PaymentReceiptView, payment_receipt_view

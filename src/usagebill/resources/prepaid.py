@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from usagebill.bindings import Message, Messages, Resource, Views, command, query
 from usagebill.core.alerts import Alert
 from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.operations import wallet_transactions, wallets
 from usagebill.operations.alerts import definitions as alerts
+from usagebill.resources.bindings import Message, Messages, Resource, Views, command, query
 from usagebill.resources.result_views import top_up_page_view
 from usagebill.views.alerts import TriggeredAlertView, alert_view
 from usagebill.views.payment_providers import TopUpFailureView

@@ -13,6 +13,7 @@ from usagebill.operations.progressive_billing import LifetimeUsageNow
 from usagebill.operations.users import SignInLink
 from usagebill.operations.wallet_transactions import TopUpPage
 from usagebill.queries.customers import customer_of
+from usagebill.runtime.work import Reader
 from usagebill.views.api_keys import ApiKeyView, api_key_view
 from usagebill.views.estimates import InstantFeeView, instant_fee_view
 from usagebill.views.formats import Id, Instant, instant_text
@@ -20,7 +21,6 @@ from usagebill.views.lifetime_usage import LifetimeUsageView, lifetime_usage_obj
 from usagebill.views.payment_providers import CheckoutUrlView, checkout_url_view
 from usagebill.views.plans import ChargeFilterView, filter_view
 from usagebill.views.users import UserView, user_view
-from usagebill.work import Reader
 
 
 class PaymentDetailsView(TypedDict):

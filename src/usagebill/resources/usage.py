@@ -8,7 +8,17 @@ from decimal import Decimal
 from types import NoneType
 from typing import ClassVar
 
-from usagebill.bindings import (
+from usagebill.core.event_sources import EventSource, IngestedEvents, RefusedEvent
+from usagebill.core.events import Event
+from usagebill.core.fees import Fee
+from usagebill.core.unbilled import UnbilledEvent, UnbilledTally
+from usagebill.operations import estimates, event_sources, events, unbilled_events
+from usagebill.rating import current_usage, past_usage
+from usagebill.rating.current_usage import CurrentUsage
+from usagebill.rating.past_usage import PastUsage
+from usagebill.requests.inputs import read
+from usagebill.requests.sent_fields import field_names
+from usagebill.resources.bindings import (
     Message,
     Messages,
     Resource,
@@ -20,18 +30,8 @@ from usagebill.bindings import (
     unix_seconds,
     worded,
 )
-from usagebill.core.event_sources import EventSource, IngestedEvents, RefusedEvent
-from usagebill.core.events import Event
-from usagebill.core.fees import Fee
-from usagebill.core.unbilled import UnbilledEvent, UnbilledTally
-from usagebill.inputs import read
-from usagebill.operations import estimates, event_sources, events, unbilled_events
-from usagebill.rating import current_usage, past_usage
-from usagebill.rating.current_usage import CurrentUsage
-from usagebill.rating.past_usage import PastUsage
 from usagebill.resources.result_views import instant_fee_details
 from usagebill.resources.usage_views import current_usage_view, past_usage_view
-from usagebill.sent_fields import field_names
 from usagebill.views.event_sources import event_source_view, ingested_events_view, refused_event_view
 from usagebill.views.events import EventErrorView, EventsErrors, event_view, listed_event_view, unbilled_tally_view
 

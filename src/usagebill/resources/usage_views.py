@@ -13,6 +13,7 @@ from usagebill.core.numbers import parse_decimal
 from usagebill.core.plans import Charge
 from usagebill.rating.current_usage import ChargeUsage, CurrentUsage
 from usagebill.rating.past_usage import PastUsage
+from usagebill.runtime.work import Reader
 from usagebill.views.usage import (
     ChargeUsageView,
     ShownUsage,
@@ -22,7 +23,6 @@ from usagebill.views.usage import (
     charge_usage_view,
     usage_view,
 )
-from usagebill.work import Reader
 
 
 class PastUsageView(UsageView):

@@ -10,9 +10,9 @@ from usagebill.billing import Billing
 from usagebill.core.event_sources import EventSource
 from usagebill.core.events import Event
 from usagebill.core.unbilled import Reason
-from usagebill.logs import Log
 from usagebill.operations import event_sources, unbilled_events
 from usagebill.operations.event_sources import Arrival
+from usagebill.process.logs import Log
 
 _log = Log("usagebill.sources")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from usagebill.billing import Billing
-from usagebill.logs import Log
+from usagebill.process.logs import Log
 from usagebill.sources.intake import Intake, Outcome
 from usagebill.sources.payloads import arrival_of
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from usagebill.billing import Billing
-from usagebill.logs import Log
+from usagebill.process.logs import Log
 from usagebill.sources.intake import Intake, Outcome
 from usagebill.sources.payloads import arrival_of
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from usagebill.core.cloud_events import NotACloudEvent, is_cloud_event, usage_event
 from usagebill.core.event_sources import LONGEST_PAYLOAD
-from usagebill.json_text import parse_json
 from usagebill.operations.event_sources import Arrival
+from usagebill.process.json_text import parse_json
 from usagebill.sources.rows import of_event
 
 _NO_HEADERS: Mapping[str, str] = {}

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
-from usagebill.bindings import unix_seconds
 from usagebill.core.event_times import timestamp_problem
 from usagebill.core.instants import parse_instant
-from usagebill.json_text import parse_json
 from usagebill.operations.event_sources import Arrival
+from usagebill.process.json_text import parse_json
+from usagebill.resources.bindings import unix_seconds
 
 FIELDS: Final = (
     "transaction_id",

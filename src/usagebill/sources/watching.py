@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from usagebill.billing import Billing
-from usagebill.logs import Log
 from usagebill.operations.event_sources import Arrival
+from usagebill.process.logs import Log
 from usagebill.sources.files import SUFFIXES, Unreadable, source_name, suffix_of, take_file
 from usagebill.sources.intake import Intake, Outcome
 

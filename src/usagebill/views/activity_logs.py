@@ -7,9 +7,9 @@ from typing import TypedDict
 
 from usagebill.core.activity_logs import ActivityLog
 from usagebill.core.api_logs import without_secrets
-from usagebill.json_text import parse_json
+from usagebill.process.json_text import parse_json
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Reader
 
 
 class ActivityLogView(TypedDict):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TypedDict
 
 from usagebill.core.add_ons import AddOn
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.taxes import TaxView, taxes_view
-from usagebill.work import Reader
 
 
 class AddOnView(TypedDict):

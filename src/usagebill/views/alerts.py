@@ -8,9 +8,9 @@ from typing import TypedDict
 from usagebill.core.alerts import Alert, AlertThreshold, Crossing
 from usagebill.core.numbers import decimal_text
 from usagebill.queries.alerts import customer_of_alert, metric_of_alert, subscription_of_alert, wallet_of_alert
+from usagebill.runtime.work import Reader
 from usagebill.views.billable_metrics import BillableMetricView, billable_metric_view
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text
-from usagebill.work import Reader
 
 
 class AlertThresholdView(TypedDict):

@@ -15,8 +15,8 @@ from usagebill.core.analytics import (
     UsageOfMetric,
 )
 from usagebill.core.numbers import decimal_text
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Day, DecimalText, Id, Instant, date_text
-from usagebill.work import Reader
 
 
 class GrossRevenueView(TypedDict):

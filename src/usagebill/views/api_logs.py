@@ -7,9 +7,9 @@ from decimal import Decimal
 from typing import TypedDict
 
 from usagebill.core.api_logs import ApiLog
-from usagebill.json_text import parse_json
+from usagebill.process.json_text import parse_json
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Reader
 
 
 class ApiLogView(TypedDict):

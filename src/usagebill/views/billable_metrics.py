@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypedDict
 
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Reader
 
 
 class MetricFilterView(TypedDict):

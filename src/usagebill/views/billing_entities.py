@@ -8,10 +8,10 @@ from typing import TypedDict
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.queries.billing_entities import default_entity
 from usagebill.queries.dunning import campaign_code
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
 from usagebill.views.taxes import TaxView, taxes_view
-from usagebill.work import Reader
 
 
 class BillingEntityView(TypedDict):

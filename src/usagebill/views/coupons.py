@@ -13,9 +13,9 @@ from usagebill.queries.coupons import (
     targeted_plans,
 )
 from usagebill.queries.customers import customer_of
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, optional_decimal
 from usagebill.views.invoices import CreditView, credit_view
-from usagebill.work import Reader
 
 
 class CouponView(TypedDict):

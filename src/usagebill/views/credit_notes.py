@@ -14,11 +14,11 @@ from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.customers import find_customer
 from usagebill.queries.fees import find_fee
 from usagebill.queries.invoices import find_invoice
+from usagebill.runtime.work import Reader
 from usagebill.views.customers import CustomerSummary, ErrorDetailView, customer_summary, error_detail_view
 from usagebill.views.documents import document_url
 from usagebill.views.fees import AppliedTaxView, FeeView, applied_tax_view, fee_view
 from usagebill.views.formats import Day, DecimalText, Id, Instant, date_text, instant_text, rate_number
-from usagebill.work import Reader
 
 
 class CreditNoteTaxView(AppliedTaxView):

@@ -14,10 +14,10 @@ from usagebill.core.vat import NotRegistered, Registered, Unavailable
 from usagebill.queries.customers import entity_of
 from usagebill.queries.dunning import campaign_code
 from usagebill.queries.sync_connections import failed_documents_of
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.invoice_custom_sections import CustomSectionView, sections_view
 from usagebill.views.taxes import TaxView, taxes_view
-from usagebill.work import Reader
 
 
 class ProviderAccountView(TypedDict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from usagebill.core.derived_keys import Purpose, derived_key
 from usagebill.core.documents.files import document_token
-from usagebill.work import Reader
+from usagebill.runtime.work import Reader
 
 
 def document_url(reader: Reader, document_id: str | None) -> str | None:

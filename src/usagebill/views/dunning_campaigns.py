@@ -8,8 +8,8 @@ from typing import TypedDict
 from usagebill.core.customers import Customer
 from usagebill.core.dunning import DunningCampaign
 from usagebill.queries.customers import entity_of
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Reader
 
 
 class DunningThresholdView(TypedDict):

@@ -15,8 +15,8 @@ from usagebill.core.entitlements import (
     ValueType,
     typed,
 )
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Instant, instant_text
-from usagebill.work import Reader
 
 
 class PrivilegeConfigView(TypedDict):

@@ -12,11 +12,11 @@ from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.core.pricing.estimates import InstantEstimate
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscriptions import Subscription
-from usagebill.json_text import JsonObject
+from usagebill.process.json_text import JsonObject
 from usagebill.queries.customers import customer_of
+from usagebill.runtime.work import Reader
 from usagebill.views.fees import FeeItemView, FeeView, fee_view
 from usagebill.views.formats import DecimalText, Id, Unstored
-from usagebill.work import Reader
 
 
 class InstantFeeView(TypedDict):

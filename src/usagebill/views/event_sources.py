@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 from usagebill.core.event_sources import EventSource, IngestedEvents, RefusedEvent
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Reader
 
 
 class EventSourceView(TypedDict):

@@ -9,9 +9,9 @@ from typing import NotRequired, TypedDict
 
 from usagebill.core.events import Event
 from usagebill.core.unbilled import UnbilledEvent, UnbilledTally
-from usagebill.json_text import encode_json
+from usagebill.process.json_text import encode_json
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import DecimalText, Id, Instant, optional_decimal
-from usagebill.work import Reader
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = tuple(f":{second:02}" for second in range(60))

@@ -25,6 +25,7 @@ from usagebill.core.numbers import decimal_text, round_to
 from usagebill.core.plans import Charge
 from usagebill.core.pricing import MODELS
 from usagebill.core.taxes import net_of_coupons
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import (
     DecimalText,
     Id,
@@ -34,7 +35,6 @@ from usagebill.views.formats import (
     optional_decimal,
     rate_number,
 )
-from usagebill.work import Reader
 
 
 class ExplainedEventView(TypedDict):

@@ -11,8 +11,8 @@ from usagebill.core.fees import AppliedTax, Fee, FeeType
 from usagebill.core.numbers import ZERO, add, decimal_text, round_cents, subtract
 from usagebill.core.taxes import net_of_coupons
 from usagebill.queries.customers import find_customer
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, offset_text, rate_number
-from usagebill.work import Reader
 
 
 class AppliedTaxView(TypedDict):

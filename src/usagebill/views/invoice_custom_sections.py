@@ -8,8 +8,8 @@ from typing import TypedDict
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.queries.billing_entities import default_entity
 from usagebill.queries.invoice_custom_sections import live_sections
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Reader
 
 
 class CustomSectionView(TypedDict):

@@ -14,13 +14,14 @@ from usagebill.core.invoices.records import BilledPlan, BillingPeriod, Credit, I
 from usagebill.core.plans import Plan
 from usagebill.core.provider_requests import ProviderFailure
 from usagebill.core.statuses import TaxStatus
-from usagebill.json_text import JsonObject
+from usagebill.process.json_text import JsonObject
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.customers import customer_of, find_customer
 from usagebill.queries.fees import fees_of_invoice
 from usagebill.queries.invoices import periods_of
 from usagebill.queries.plans import find_plan
 from usagebill.queries.subscriptions import find_subscription
+from usagebill.runtime.work import Reader
 from usagebill.views.customers import (
     CustomerSummary,
     ErrorDetailView,
@@ -33,7 +34,6 @@ from usagebill.views.fees import AppliedTaxView, FeeView, applied_tax_view, fee_
 from usagebill.views.formats import Day, Id, Instant, date_text, instant_text, millisecond_text
 from usagebill.views.plans import ThresholdView
 from usagebill.views.subscriptions import SubscriptionView, subscription_view
-from usagebill.work import Reader
 
 
 class CreditItemView(TypedDict):

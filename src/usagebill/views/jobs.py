@@ -6,8 +6,8 @@ from typing import TypedDict
 
 from usagebill.core.jobs import Job
 from usagebill.queries.customers import find_customer
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Reader
 
 
 class JobView(TypedDict):

@@ -8,8 +8,8 @@ from usagebill.core.ledger import ClosedMonth, Movement
 from usagebill.core.numbers import decimal_text
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.customers import find_customer
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Day, DecimalText, Id, Instant, instant_text
-from usagebill.work import Reader
 
 
 class MovementView(TypedDict):

@@ -7,9 +7,9 @@ from typing import TypedDict
 from usagebill.core.organizations import Organization
 from usagebill.queries.billing_entities import default_entity
 from usagebill.queries.organizations import webhook_endpoints
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.taxes import TaxView, taxes_view
-from usagebill.work import Reader
 
 
 class OrganizationBillingView(TypedDict):

@@ -9,8 +9,8 @@ from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payments import PaymentMethod, ProviderNotice
 from usagebill.core.provider_requests import ProviderFailure
 from usagebill.queries.payment_providers import find_connection, notice_path
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Reader
 
 
 class PaymentConnectionView(TypedDict):

@@ -6,10 +6,10 @@ from typing import TypedDict
 
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.queries.payments import payment_of_receipt
+from usagebill.runtime.work import Reader
 from usagebill.views.documents import document_url
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.payments import PaymentView, payment_view
-from usagebill.work import Reader
 
 
 class PaymentReceiptView(TypedDict):

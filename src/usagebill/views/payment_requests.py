@@ -8,10 +8,10 @@ from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.provider_requests import ProviderFailure
 from usagebill.queries.customers import customer_of
 from usagebill.queries.payment_requests import requested_invoices
+from usagebill.runtime.work import Reader
 from usagebill.views.customers import CustomerSummary, customer_summary
 from usagebill.views.formats import Id, Instant, instant_text
 from usagebill.views.invoices import InvoiceSummary, ProviderErrorView, invoice_summary
-from usagebill.work import Reader
 
 
 class PaymentRequestView(TypedDict):

@@ -9,8 +9,8 @@ from usagebill.core.payment_methods import PaidBy
 from usagebill.core.payments import Payment
 from usagebill.queries.customers import customer_of
 from usagebill.queries.payments import paid_invoices
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Reader
 
 
 class PaymentMethodView(TypedDict):

@@ -11,10 +11,10 @@ from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, MinimumCommi
 from usagebill.core.pricing import displayed_properties
 from usagebill.queries.entitlements import plan_features
 from usagebill.queries.plans import plan_definition, plan_thresholds, priced_metric, sold_add_on
+from usagebill.runtime.work import Reader
 from usagebill.views.entitlements import WrappedEntitlementView, wrapped_entitlements
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, plain_number
 from usagebill.views.taxes import TaxView, taxes_view
-from usagebill.work import Reader
 
 
 class AppliedPricingUnitView(TypedDict):

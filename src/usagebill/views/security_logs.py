@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TypedDict
 
 from usagebill.core.security_logs import SecurityLog
-from usagebill.json_text import parse_json
+from usagebill.process.json_text import parse_json
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Reader
 
 
 class SecurityLogView(TypedDict):

@@ -20,13 +20,13 @@ from usagebill.queries.subscriptions import (
     plan_of,
     successor_of,
 )
+from usagebill.runtime.work import Reader
 from usagebill.views.customers import CustomerSummary, customer_summary
 from usagebill.views.entitlements import SubscriptionEntitlementView, subscription_entitlements_view
 from usagebill.views.formats import Day, Id, Instant, date_text, instant_text, millisecond_text
 from usagebill.views.invoice_custom_sections import AppliedSectionView, applied_sections_view
 from usagebill.views.payments import PaymentMethodView
 from usagebill.views.plans import ApplicableThresholdView, PlanView, ThresholdView, plan_view, threshold_view
-from usagebill.work import Reader
 
 
 class SubscriptionView(TypedDict):

@@ -8,8 +8,8 @@ from usagebill.core.customers import Customer
 from usagebill.core.sync_connections import SyncConnection, SyncedDocument
 from usagebill.core.tax_providers import ProviderFailure
 from usagebill.queries.sync_connections import find_connection
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Reader
 
 
 class SyncConnectionView(TypedDict):

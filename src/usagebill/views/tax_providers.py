@@ -7,8 +7,8 @@ from typing import TypedDict
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee
 from usagebill.core.tax_providers import ProviderFailure, TaxConnection
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text
-from usagebill.work import Reader
 
 
 class TaxConnectionView(TypedDict):

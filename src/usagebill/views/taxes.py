@@ -9,8 +9,8 @@ from typing import TypedDict
 from usagebill.core.taxes import Tax
 from usagebill.queries.billing_entities import default_entity, entities_with_tax
 from usagebill.queries.taxes import live_taxes
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import Id, Instant, instant_text, rate_number
-from usagebill.work import Reader
 
 
 class TaxView(TypedDict):

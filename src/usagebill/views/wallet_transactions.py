@@ -10,6 +10,7 @@ from usagebill.core.wallet_transactions import WalletConsumption, WalletTransact
 from usagebill.core.wallets import Wallet, exact_credits
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.wallets import wallet_entity, wallet_of, wallet_transaction_by_id
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text
 from usagebill.views.invoice_custom_sections import AppliedSectionView, applied_sections_view
 from usagebill.views.payments import PaymentMethodView
@@ -20,7 +21,6 @@ from usagebill.views.wallets import (
     payment_method_view,
     wallet_summary,
 )
-from usagebill.work import Reader
 
 # At most conversion rates, unrounded credits have endless decimals.
 _EXACT_DECIMALS = 15

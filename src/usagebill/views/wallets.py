@@ -13,6 +13,7 @@ from usagebill.core.wallet_transactions import MetadataPair
 from usagebill.core.wallets import Wallet
 from usagebill.queries.customers import customer_of
 from usagebill.queries.wallets import lost_credits, metrics_of, running_rule, wallet_entity
+from usagebill.runtime.work import Reader
 from usagebill.views.formats import (
     DecimalText,
     Id,
@@ -23,7 +24,6 @@ from usagebill.views.formats import (
 )
 from usagebill.views.invoice_custom_sections import AppliedSectionView, applied_sections_view
 from usagebill.views.payments import PaymentMethodView
-from usagebill.work import Reader
 
 
 class MetadataPairView(TypedDict):

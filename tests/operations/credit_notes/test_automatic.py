@@ -22,8 +22,8 @@ from usagebill.operations.credit_notes.drafts import follow
 from usagebill.queries.contracts import parties_of
 from usagebill.queries.credit_note_balance import balance_of
 from usagebill.rating.settlement import settle
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Work
 
 pytestmark = pytest.mark.now("2024-05-01T12:00:00Z")
 

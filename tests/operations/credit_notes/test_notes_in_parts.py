@@ -13,7 +13,7 @@ from tests.scenarios import Scenario, charge_on
 
 from usagebill.core.credit_notes import CreditNote
 from usagebill.operations.audit import audit
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 START = "2024-03-01T00:00:00Z"
 

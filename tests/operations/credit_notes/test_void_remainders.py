@@ -26,8 +26,8 @@ from usagebill.operations.credit_notes import on_void
 from usagebill.operations.credit_notes.automatic import check_void_amounts
 from usagebill.operations.credit_notes.creation import make
 from usagebill.queries.credit_note_balance import balance_of
+from usagebill.runtime.work import Work
 from usagebill.testing import Sandbox
-from usagebill.work import Work
 
 
 @pytest.fixture(scope="module")

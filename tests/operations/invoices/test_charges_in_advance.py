@@ -13,8 +13,8 @@ from tests.scenarios import Scenario, charge_in_advance_on, charge_on, price_ran
 from usagebill.core.events import Event
 from usagebill.operations.invoices.charges_in_advance import bill_event
 from usagebill.queries.customers import customer_by_external_id
+from usagebill.runtime.work import Work
 from usagebill.storage.event_queries import EventFilter
-from usagebill.work import Work
 
 pytestmark = [pytest.mark.now("2024-03-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from usagebill import Billing
-from usagebill.clock import ManualClock
 from usagebill.core import one_off_requests
 from usagebill.core.errors import Invalid
 from usagebill.operations.invoices import one_off
+from usagebill.runtime.clock import ManualClock
 
 LINES = 100
 

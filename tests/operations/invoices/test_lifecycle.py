@@ -13,7 +13,7 @@ from tests.scenarios import Scenario, charge_on
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.statuses import TaxStatus
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 pytestmark = pytest.mark.now("2023-01-01T00:00:00Z")
 

@@ -14,8 +14,8 @@ from tests.scenarios import Scenario, charge_on
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.operations.audit import audit
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Work
 
 pytestmark = [pytest.mark.now("2024-03-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
 

@@ -12,7 +12,7 @@ from tests.scenarios import REGION_AND_CLOUD, Scenario, charge_on, fixed_charge_
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.queries.plans import plan_definition
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 pytestmark = pytest.mark.now("2024-03-05T00:00:00Z")
 

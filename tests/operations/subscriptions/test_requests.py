@@ -11,8 +11,8 @@ from tests.money import share
 from tests.scenarios import Scenario, windows
 
 from usagebill.core.subscriptions import Subscription
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Work
 
 
 def put(box: Scenario, status: int = 200, query: str = "", **fields: object) -> dict[str, object]:

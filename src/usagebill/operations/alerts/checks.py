@@ -11,16 +11,16 @@ from usagebill.core.instants import MICROSECOND
 from usagebill.core.numbers import add
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckAlerts
-from usagebill.logs import Log
 from usagebill.operations.alert_watch import see
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.progressive_billing import usage_before
 from usagebill.operations.subscriptions.schedule import awaits_run
+from usagebill.process.logs import Log
 from usagebill.queries.alerts import alerts_of_subscription
 from usagebill.queries.takeovers import in_force
 from usagebill.rating.alert_values import Measurement, measure
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import desc, eq
-from usagebill.work import Work
 
 _log = Log("usagebill.alerts")
 

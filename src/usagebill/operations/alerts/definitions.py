@@ -24,8 +24,6 @@ from usagebill.core.errors import BadRequest, BillingError, Invalid, NotFound
 from usagebill.core.numbers import ZERO
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.wallets import Wallet
-from usagebill.inputs import Maybe, Paging, changes, is_given, read, value_or
-from usagebill.json_text import encode_json
 from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.alerts.inputs import (
     AlertInput,
@@ -37,13 +35,15 @@ from usagebill.operations.alerts.inputs import (
 from usagebill.operations.backlog import after_backlog, of_customer, of_subscriptions
 from usagebill.operations.subscription_charges import WhichSubscription
 from usagebill.operations.subscriptions import get_of_status
+from usagebill.process.json_text import encode_json
 from usagebill.queries.alerts import alerts_of_subscription, alerts_of_wallet, of_subscription, of_wallet
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.wallets import wallet_by_code
+from usagebill.requests.inputs import Maybe, Paging, changes, is_given, read, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, eq, ne
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 
 def _subscription(reader: Reader, external_id: str, options: WhichSubscription) -> Subscription:

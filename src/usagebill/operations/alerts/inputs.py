@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from usagebill.inputs import ABSENT, Input, Maybe, described
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described
 
 
 @Input

@@ -29,8 +29,8 @@ from usagebill.queries.progressive_credits import billed_together
 from usagebill.queries.subscriptions import find_subscription
 from usagebill.rating.fees.renewals import recurring_in_advance, units_held
 from usagebill.rating.fees.subscription import end_of_trial
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, at_least, desc, eq, more, ne, related, within
-from usagebill.work import Reader, Work
 
 
 def on_termination(work: Work, contract: Contract, *, option: str = TerminationCredit.CREDIT) -> CreditNote | None:

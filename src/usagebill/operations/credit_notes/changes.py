@@ -9,11 +9,11 @@ from usagebill.core.credit_notes import CreditNote, CreditStatus, voided
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.metadata import Metadata, merged_metadata
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES, PaymentStatus
-from usagebill.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.operations.backlog import Unrelated, after_backlog, of_record, without_backlog
 from usagebill.operations.credit_notes.creation import sent_metadata
 from usagebill.queries.credit_notes import finalized_credit_note
-from usagebill.work import Work
+from usagebill.requests.inputs import ABSENT, Input, Maybe, is_given
+from usagebill.runtime.work import Work
 
 
 @Input

@@ -33,7 +33,6 @@ from usagebill.core.numbers import round_cents, round_to
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tax_providers import TaxSubject
 from usagebill.core.wallets import WalletStatus
-from usagebill.inputs import Maybe, is_given, value_or
 from usagebill.operations import synced_documents
 from usagebill.operations.backlog import after_backlog, of_record
 from usagebill.operations.credit_notes.inputs import CreditNoteInput
@@ -47,10 +46,11 @@ from usagebill.operations.wallet_ledger import refund
 from usagebill.queries.contracts import parties_of
 from usagebill.queries.credit_note_balance import balance_of
 from usagebill.queries.wallets import transaction_of_invoice, wallet_of
+from usagebill.requests.inputs import Maybe, is_given, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
 from usagebill.views.credit_notes import issued_credit_note
 from usagebill.views.customers import customer_summary
-from usagebill.work import Reader, Work
 
 
 @after_backlog(of_record(Invoice, "invoice_id"))

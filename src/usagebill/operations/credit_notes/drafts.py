@@ -16,9 +16,9 @@ from usagebill.operations.credit_notes.creation import settle_invoice, tell
 from usagebill.operations.issuers import version_of
 from usagebill.queries.contracts import parties_of
 from usagebill.queries.credit_note_balance import balance_of
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, eq
 from usagebill.views.customers import customer_summary
-from usagebill.work import Reader, Work
 
 
 def _drafts(reader: Reader, invoice: Invoice) -> list[CreditNote]:

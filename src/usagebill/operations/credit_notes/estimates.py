@@ -10,7 +10,7 @@ from usagebill.core.statuses import PaymentStatus
 from usagebill.operations.credit_notes.creation import credited_invoice
 from usagebill.operations.credit_notes.inputs import CreditNoteEstimateInput
 from usagebill.queries.credit_note_balance import balance_of
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 
 def estimate(work: Work, request: CreditNoteEstimateInput) -> CreditNoteEstimate:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from usagebill.core import limits
-from usagebill.inputs import ABSENT, Input, Maybe, described
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described
 
 
 @Input

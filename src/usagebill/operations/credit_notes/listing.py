@@ -8,7 +8,6 @@ from usagebill.core.errors import Invalid
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ceil_to, floor_to
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.filters import (
     CUSTOMER_COLUMNS,
@@ -19,6 +18,8 @@ from usagebill.queries.filters import (
     named_entities,
     search_conditions,
 )
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import (
     Condition,
     any_of,
@@ -33,7 +34,6 @@ from usagebill.storage.conditions import (
     within,
 )
 from usagebill.storage.ports import Page
-from usagebill.work import Reader
 
 _TYPES = ("credit", "refund", "offset")
 

@@ -33,17 +33,17 @@ from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.tasks import GenerateDocuments
-from usagebill.logs import Log
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.documents.orders import Documented, order, subject_of
 from usagebill.operations.documents.sources import credit_note_source, invoice_source, receipt_source
+from usagebill.process.logs import Log
 from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.queries.payments import receipt_by_id
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.ports import Transaction
 from usagebill.views.credit_notes import credit_note_of_customer
 from usagebill.views.invoices import invoice_webhook_view
 from usagebill.views.payment_receipts import payment_receipt_view
-from usagebill.work import Reader, Work
 
 _log = Log("usagebill.documents")
 

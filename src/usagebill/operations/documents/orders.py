@@ -10,7 +10,7 @@ from usagebill.core.documents.files import ALL_KINDS, DocumentKind, DocumentSubj
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.tasks import GenerateDocuments
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 Documented: TypeAlias = Invoice | CreditNote | PaymentReceipt
 _SUBJECTS: Mapping[type, DocumentSubject] = {

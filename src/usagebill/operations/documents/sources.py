@@ -21,10 +21,10 @@ from usagebill.operations.issuers import issuer
 from usagebill.printing.countries import country_name
 from usagebill.queries.customers import customer_of, zone_of
 from usagebill.queries.payments import paid_invoices, payment_of_receipt
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq
 from usagebill.views.customers import customer_summary
 from usagebill.views.invoices import billed_plan, subscription_name
-from usagebill.work import Reader
 
 
 def invoice_source(reader: Reader, invoice: Invoice, note: CreditNote | None = None) -> InvoiceSource:

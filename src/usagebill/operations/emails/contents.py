@@ -38,8 +38,8 @@ from usagebill.operations.emails.overdue import (
     overdue_email,
 )
 from usagebill.queries.payments import paid_invoices, payment_of_receipt
+from usagebill.runtime.work import Reader, Work
 from usagebill.views.documents import document_url
-from usagebill.work import Reader, Work
 
 _NOTED_WITHIN = timedelta(minutes=1)
 

@@ -22,7 +22,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.tasks import SendEmail
 from usagebill.operations.documents.orders import Documented, subject_of
-from usagebill.work import Reader, Work
+from usagebill.runtime.work import Reader, Work
 
 _SETTINGS = {
     DocumentSubject.INVOICE: INVOICE_FINALIZED,

@@ -17,10 +17,10 @@ from usagebill.operations.emails.orders import entity_of_subject, sender_of
 from usagebill.queries.customers import customer_of
 from usagebill.queries.dunning import progress_of
 from usagebill.queries.payment_requests import parts_of_request, requested_invoices
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq, more
 from usagebill.views.customers import customer_summary
 from usagebill.views.documents import document_url
-from usagebill.work import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

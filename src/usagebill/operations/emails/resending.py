@@ -8,7 +8,6 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.emails import Recipients, list_problems, read_list
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.invoices.life_cycle import InvoiceStatus
-from usagebill.inputs import Input, Maybe, described, value_or
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.documents.orders import Documented
 from usagebill.operations.emails.orders import (
@@ -20,7 +19,8 @@ from usagebill.operations.emails.orders import (
 )
 from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.payments import receipt_by_id
-from usagebill.work import Work
+from usagebill.requests.inputs import Input, Maybe, described, value_or
+from usagebill.runtime.work import Work
 
 
 @Input

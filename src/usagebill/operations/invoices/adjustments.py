@@ -14,12 +14,12 @@ from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge
-from usagebill.inputs import ABSENT, Input, Maybe, described
 from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.adjustments import of_draft
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader, Work
 
 
 @Input

@@ -16,8 +16,8 @@ from usagebill.core.subscriptions import ACTIVATED, Subscription
 from usagebill.operations.invoices.record import record
 from usagebill.queries.contracts import contract_of
 from usagebill.rating.invoice import regrouped_bill
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, asc, at_most, eq, missing, within
-from usagebill.work import Reader, Work
 
 
 def regroup(work: Work, subscriptions: Sequence[Subscription], at: datetime, *, renewing: bool) -> list[Invoice]:

@@ -24,8 +24,8 @@ from usagebill.queries.customers import customer_of
 from usagebill.queries.tax_connections import connection_of
 from usagebill.rating.invoice import taxed_bill
 from usagebill.rating.settlement import waits_for_vat_check, with_request
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Work
 
 
 def wait_again(work: Work, invoice: Invoice) -> Invoice:

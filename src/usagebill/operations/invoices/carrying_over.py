@@ -14,8 +14,8 @@ from usagebill.operations.credit_notes.creation import make
 from usagebill.queries.credit_note_balance import balance_of
 from usagebill.queries.credit_notes import given_notes
 from usagebill.queries.wallets import transaction_of_invoice
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader, Work
 
 
 def carry_over(work: Work, voided: Invoice, invoice: Invoice) -> Invoice:

@@ -25,8 +25,8 @@ from usagebill.rating.events import advance_charges, event_price, ledger_entry
 from usagebill.rating.fees.in_advance import advance_fee, event_billing
 from usagebill.rating.invoice import event_bill
 from usagebill.rating.running_usage import BroughtForward, Kept
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader, Work
 
 
 def process_events(work: Work, task: ProcessEvents) -> None:

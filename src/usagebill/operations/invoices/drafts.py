@@ -15,9 +15,9 @@ from usagebill.operations.credit_notes.drafts import delete_drafts
 from usagebill.operations.invoices import subscription
 from usagebill.operations.invoices.issue import copy_subscriptions
 from usagebill.queries.invoices import visible_invoice
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
 from usagebill.views.invoices import invoice_webhook_view
-from usagebill.work import Work
 
 
 @after_backlog(of_record(Invoice))

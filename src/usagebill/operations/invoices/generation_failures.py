@@ -18,8 +18,8 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.tasks import FinalizeInvoice, Task
 from usagebill.queries.customers import entity_of
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader, Work
 
 
 def note(work: Work, job: Job, task: Task, reason: str) -> None:

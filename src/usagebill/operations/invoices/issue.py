@@ -34,12 +34,12 @@ from usagebill.queries.customers import customer_of
 from usagebill.queries.invoices import occasion_among
 from usagebill.queries.plans import find_plan
 from usagebill.queries.subscriptions import find_subscription
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
 from usagebill.views.customers import customer_summary
 from usagebill.views.fees import untaxed_fee_view
 from usagebill.views.invoices import invoice_webhook_view, plan_as_billed
 from usagebill.views.subscriptions import contract_view
-from usagebill.work import Reader, Work
 
 
 def draft(work: Work, invoice: Invoice, contracts: Iterable[Contract] = ()) -> Invoice:

@@ -14,7 +14,6 @@ from usagebill.core.invoices.records import Invoice, InvoiceMetadata
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tasks import MarkOverdue
 from usagebill.core.tax_providers import TaxSubject
-from usagebill.inputs import ABSENT, Input, Maybe, described, is_given, value_or
 from usagebill.operations import synced_documents
 from usagebill.operations.backlog import Unrelated, after_backlog, of_record, without_backlog
 from usagebill.operations.credit_notes.automatic import check_void_amounts
@@ -25,8 +24,9 @@ from usagebill.operations.invoices.undoing import undo
 from usagebill.operations.payment_status import due_changed, set_payment_status
 from usagebill.operations.tax_connections import ask_about
 from usagebill.queries.invoices import visible_invoice
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described, is_given, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.views.invoices import invoice_webhook_view
-from usagebill.work import Reader, Work
 
 
 @Input

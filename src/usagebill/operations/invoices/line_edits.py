@@ -18,7 +18,6 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.opening import new_invoice
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.invoices.regeneration import copied_line, relinked
-from usagebill.inputs import ABSENT, Input, Maybe, described, is_given
 from usagebill.operations.backlog import Unrelated, after_backlog, of_record, without_backlog
 from usagebill.operations.invoices import adjustments
 from usagebill.operations.invoices.adjustments import AdjustedFeeInput
@@ -31,8 +30,9 @@ from usagebill.queries.invoices import occasion_of, visible_invoice
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.adjustments import empty_fee, repricing
 from usagebill.rating.invoice import settled_bill
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described, is_given
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, desc, eq, ne
-from usagebill.work import Reader, Work
 
 
 @after_backlog(of_record(Invoice))

@@ -10,7 +10,6 @@ from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceStatus, InvoiceTy
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ceil_to, floor_to
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES
-from usagebill.inputs import ABSENT, Input, Maybe, Paging, described
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.filters import (
     CUSTOMER_COLUMNS,
@@ -23,6 +22,8 @@ from usagebill.queries.filters import (
     named_entities,
     search_conditions,
 )
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import (
     Condition,
     all_of,
@@ -43,7 +44,6 @@ from usagebill.storage.conditions import (
     within,
 )
 from usagebill.storage.ports import Page
-from usagebill.work import Reader
 
 _SETTLEMENTS = ("payment", "credit_note")
 

@@ -8,7 +8,7 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.numbering import series_of, with_numbers
 from usagebill.core.invoices.records import Invoice
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 
 def numbered(work: Work, invoice: Invoice, customer: Customer, entity: BillingEntity) -> Invoice:

@@ -35,7 +35,6 @@ from usagebill.core.one_off_requests import (
 )
 from usagebill.core.payment_methods import chosen_method
 from usagebill.core.taxes import Tax, taxed_fee
-from usagebill.inputs import ABSENT, Input, Maybe, described, is_given, value_or
 from usagebill.operations import invoice_custom_sections
 from usagebill.operations.backlog import after_backlog, of_customer_in
 from usagebill.operations.customer_currency import bill_in, check_currency
@@ -44,8 +43,9 @@ from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.queries.payment_providers import names_method
 from usagebill.queries.tax_connections import connection_of
 from usagebill.rating.invoice import settled_bill
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described, is_given, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, missing, within
-from usagebill.work import Reader, Work
 
 # Building as many lines takes as long as billing a subscription.
 _LINES_LIKE_A_SUBSCRIPTION = 25

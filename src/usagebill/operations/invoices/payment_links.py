@@ -11,15 +11,15 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_methods import chosen_method
 from usagebill.core.payments import PaymentPage
 from usagebill.core.provider_requests import PayableType
-from usagebill.inputs import ABSENT, Input, Maybe, value_or
 from usagebill.operations.backlog import Unrelated, after_backlog, of_record, without_backlog
 from usagebill.operations.payables import find_payable
 from usagebill.operations.payment_orders import order_payment
 from usagebill.operations.payment_pages import page_of
 from usagebill.queries.customers import customer_of
 from usagebill.queries.invoices import visible_invoice
+from usagebill.requests.inputs import ABSENT, Input, Maybe, value_or
+from usagebill.runtime.work import Work
 from usagebill.views.invoices import payment_failure_view
-from usagebill.work import Work
 
 
 @Input

@@ -46,9 +46,9 @@ from usagebill.queries.tax_connections import connection_of
 from usagebill.rating.invoice import redated, taxed_bill
 from usagebill.rating.provider_taxes import TaxRequest, estimated, question
 from usagebill.rating.settlement import fee_taxes
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, eq, ne
 from usagebill.views.tax_providers import customer_tax_error, fee_tax_error
-from usagebill.work import Reader, Work
 
 Answer = ProviderTaxes | Reported | ProviderFailure
 

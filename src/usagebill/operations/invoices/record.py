@@ -15,8 +15,8 @@ from usagebill.operations.invoices.issue import await_payment, draft, issue
 from usagebill.operations.invoices.standalone_fees import keep_standalone
 from usagebill.operations.tax_connections import ask_about
 from usagebill.operations.wallet_ledger import pay, want_refresh
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Work
 
 
 def record(work: Work, bill: Bill) -> Invoice:

@@ -9,8 +9,8 @@ from usagebill.operations.tax_connections import ask_about
 from usagebill.queries.customers import customer_of
 from usagebill.queries.tax_connections import connection_of
 from usagebill.rating.settlement import fee_taxes
+from usagebill.runtime.work import Work
 from usagebill.views.fees import untaxed_fee_view
-from usagebill.work import Work
 
 
 def keep_standalone(work: Work, fee: Fee) -> Fee:

@@ -15,8 +15,8 @@ from usagebill.core.plans import FixedCharge
 from usagebill.core.tasks import FinalizeInvoice
 from usagebill.operations.invoices.record import record
 from usagebill.rating.invoice import Entry, added_units_bill, finalized_bill, recomputed_bill, subscription_bill
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader, Work
 
 
 def bill(

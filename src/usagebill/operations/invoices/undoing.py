@@ -15,7 +15,7 @@ from usagebill.operations.credit_notes.automatic import on_void
 from usagebill.operations.wallet_ledger import return_prepaid, want_refresh
 from usagebill.queries.credit_notes import given_notes
 from usagebill.queries.wallets import transactions_paying, wallet_of
-from usagebill.work import Reader, Work
+from usagebill.runtime.work import Reader, Work
 
 
 def undo(work: Work, voided: Invoice, *, given: Parts | None) -> Invoice:

@@ -17,8 +17,8 @@ from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.operations.plans.records import changed_plans, remove
 from usagebill.operations.plans.units import units_changed
 from usagebill.queries.plans import metric_of, overrides_of
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader, Work
 
 
 def cascade_amount(work: Work, plan: Plan, old_amount: int, changed: Callable[[Plan, int], None]) -> None:

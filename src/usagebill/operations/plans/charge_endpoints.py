@@ -10,7 +10,6 @@ from usagebill.core.billable_metrics import BillableMetric, declared_values
 from usagebill.core.cascades import FixedChargeChange
 from usagebill.core.errors import NotFound
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge
-from usagebill.inputs import Paging, value_or
 from usagebill.operations.backlog import after_backlog, of_plan
 from usagebill.operations.plans.cascades import (
     cascade_added_charge,
@@ -31,9 +30,10 @@ from usagebill.operations.plans.inputs import (
 from usagebill.operations.plans.records import changed_plans, codes_of, remove
 from usagebill.operations.plans.update import apply_fixed_charge_changes
 from usagebill.queries.plans import is_used, metric_of, plan_by_code
+from usagebill.requests.inputs import Paging, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, desc, eq
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 
 def _wanted(options: ChargeOptions | FilterOptions | FixedChargeOptions) -> bool:

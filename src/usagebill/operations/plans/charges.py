@@ -13,13 +13,13 @@ from usagebill.core.plans import AppliedPricingUnit, Charge, ChargeFilter, Plan
 from usagebill.core.pricing import MODELS, normalized_properties
 from usagebill.core.pricing.charges import ChargeTerms, charge_errors, pricing_unit_errors
 from usagebill.core.pricing_units import PricingUnit
-from usagebill.inputs import is_given, value_or
 from usagebill.operations import taxes
 from usagebill.operations.plans.filters import merged_filters, with_links
 from usagebill.operations.plans.inputs import AppliedPricingUnitInput, ChargeInput
 from usagebill.operations.plans.records import changed_code_errors, code_errors, refuse
+from usagebill.requests.inputs import is_given, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader, Work
 
 
 def _properties(charge_model: str, properties: Mapping[str, object] | None) -> Mapping[str, object]:

@@ -20,7 +20,6 @@ from usagebill.core.plans import (
     plan_errors,
     threshold_errors,
 )
-from usagebill.inputs import Paging, changes, is_given, value_or
 from usagebill.operations import taxes
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.plans.charges import new_charge
@@ -33,10 +32,11 @@ from usagebill.operations.plans.inputs import (
     UsageThresholdInput,
 )
 from usagebill.operations.plans.records import codes_of, refuse
+from usagebill.requests.inputs import Paging, changes, is_given, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, missing
 from usagebill.storage.ports import Page
 from usagebill.views.plans import plan_summary
-from usagebill.work import Reader, Work
 
 
 def list_all(reader: Reader, paging: Paging) -> Page[Plan]:

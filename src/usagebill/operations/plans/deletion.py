@@ -9,8 +9,8 @@ from usagebill.core.tasks import EndPlan
 from usagebill.operations.backlog import after_backlog, of_plan
 from usagebill.operations.plans.records import changed_plans
 from usagebill.queries.plans import overrides_of, plan_by_code
+from usagebill.runtime.work import Work
 from usagebill.views.plans import deleted_plan
-from usagebill.work import Work
 
 
 @after_backlog(of_plan)

@@ -13,10 +13,10 @@ from usagebill.core.filters import identity, values_errors, values_reason
 from usagebill.core.limits import MOST_FILTER_VALUES, MOST_FILTERS
 from usagebill.core.plans import Charge, ChargeFilter
 from usagebill.core.pricing import MODELS, normalized_properties, validate_properties
-from usagebill.inputs import is_given, value_or
 from usagebill.operations.plans.inputs import ChargeFilterInput
 from usagebill.operations.plans.records import refuse
-from usagebill.work import Reader
+from usagebill.requests.inputs import is_given, value_or
+from usagebill.runtime.work import Reader
 
 
 def sent_values(request: ChargeFilterInput) -> dict[str, tuple[str, ...]]:

@@ -13,11 +13,11 @@ from usagebill.core.numbers import ZERO, parse_decimal
 from usagebill.core.plans import FixedCharge, Plan
 from usagebill.core.pricing import MODELS, normalized_properties
 from usagebill.core.pricing.charges import fixed_charge_errors
-from usagebill.inputs import is_given, value_or
 from usagebill.operations import taxes
 from usagebill.operations.plans.inputs import FixedChargeInput
 from usagebill.operations.plans.records import changed_code_errors, code_errors, refuse
-from usagebill.work import Reader, Work
+from usagebill.requests.inputs import is_given, value_or
+from usagebill.runtime.work import Reader, Work
 
 
 def units_sent(value: object) -> Decimal | None:

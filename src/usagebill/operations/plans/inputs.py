@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Annotated
 
 from usagebill.core import limits
-from usagebill.inputs import ABSENT, Input, Maybe, described
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described
 
 
 @Input

@@ -7,13 +7,13 @@ from dataclasses import replace
 from usagebill.core.errors import NotFound
 from usagebill.core.metadata import Metadata, merged_metadata
 from usagebill.core.plans import Plan
-from usagebill.inputs import is_given
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.plans.creation import sent_metadata
 from usagebill.operations.plans.inputs import MetadataInput
 from usagebill.queries.plans import plan_by_code
+from usagebill.requests.inputs import is_given
+from usagebill.runtime.work import Work
 from usagebill.views.plans import plan_summary
-from usagebill.work import Work
 
 
 def _stored(work: Work, plan: Plan, metadata: Metadata | None) -> Metadata | None:

@@ -16,7 +16,6 @@ from usagebill.core.cascades import copied_filters
 from usagebill.core.errors import Forbidden, NotFound, placed
 from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition, plan_errors
 from usagebill.core.subscriptions import Subscription
-from usagebill.inputs import changes, is_given, value_or
 from usagebill.operations import draft_invoices, taxes
 from usagebill.operations.plans.charges import overridden_charge
 from usagebill.operations.plans.creation import sent_commitment, sent_metadata, sent_thresholds
@@ -25,7 +24,8 @@ from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput, Pla
 from usagebill.operations.plans.records import changed_plans, reconsider_changes, refuse
 from usagebill.operations.plans.units import units_of_subscription_changed
 from usagebill.queries.plans import metric_of, plan_definition
-from usagebill.work import Reader, Work
+from usagebill.requests.inputs import changes, is_given, value_or
+from usagebill.runtime.work import Reader, Work
 
 Sent = TypeVar("Sent", ChargeInput, FixedChargeInput)
 

@@ -11,8 +11,8 @@ from usagebill.core.tasks import PlanAmountChanged
 from usagebill.operations import draft_invoices
 from usagebill.operations.alert_watch import watch_plans
 from usagebill.queries.plans import ChargeKind, forget_definition
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, missing
-from usagebill.work import Reader, Work
 
 
 def codes_of(reader: Reader, kind: type[ChargeKind], plan_id: str) -> ChargeCodes:

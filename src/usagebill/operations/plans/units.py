@@ -9,8 +9,8 @@ from usagebill.core.plans import FixedCharge, FixedChargeUnits, Plan
 from usagebill.core.subscriptions import RUNNING, Subscription, SubscriptionStatus, cycle_of
 from usagebill.core.tasks import BillFixedChargeUnits
 from usagebill.queries.customers import customer_of, zone_of
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import asc, eq, within
-from usagebill.work import Work
 
 
 def units_of_subscription_changed(

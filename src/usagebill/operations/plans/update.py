@@ -12,7 +12,6 @@ from usagebill.core.cascades import FixedChargeChange
 from usagebill.core.errors import placed
 from usagebill.core.plans import Charge, FixedCharge, Plan, monthly_flag, plan_errors
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
-from usagebill.inputs import changes, is_given, value_or
 from usagebill.operations import taxes
 from usagebill.operations.backlog import after_backlog, of_plan
 from usagebill.operations.plans.cascades import (
@@ -39,9 +38,10 @@ from usagebill.operations.plans.records import changed_plans, reconsider_changes
 from usagebill.operations.plans.units import units_changed
 from usagebill.operations.usage_so_far import check_new_thresholds
 from usagebill.queries.plans import is_used, live_of, metric_of, overrides_of, plan_by_code
+from usagebill.requests.inputs import changes, is_given, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import all_of, any_of, eq, negate, not_empty, present, related, within
 from usagebill.views.plans import plan_summary
-from usagebill.work import Reader, Work
 
 # The fields that can still change once a subscription has been on the plan, and those that cannot.
 _ALWAYS_EDITABLE = ("name", "invoice_display_name", "description", "amount_cents")

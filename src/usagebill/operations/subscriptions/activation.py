@@ -36,9 +36,9 @@ from usagebill.queries.contracts import contract_of, refreshed
 from usagebill.queries.invoices import find_invoice
 from usagebill.rating.invoice import Entry
 from usagebill.rating.top_ups import paid_today
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, asc, eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
-from usagebill.work import Reader, Work
 
 
 def settle_activation(work: Work, task: SettleActivation) -> None:

@@ -28,7 +28,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.operations.subscriptions.inputs import AuthorizationInput
 from usagebill.queries.customers import customer_of
 from usagebill.queries.payment_providers import default_method, method_chosen, payer_of, payment_connection_of
-from usagebill.work import Reader, Work
+from usagebill.runtime.work import Reader, Work
 
 
 class Amount(NamedTuple):

@@ -14,7 +14,6 @@ from usagebill.core.periods.schedule import is_unbilled
 from usagebill.core.sharing import sharing
 from usagebill.core.subscription_changes import canceled, ended
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus, TerminationCredit, is_upgrade, known_since
-from usagebill.inputs import is_given, value_or
 from usagebill.operations import credit_notes
 from usagebill.operations.alert_watch import check_before_end
 from usagebill.operations.draft_invoices import keep_plan
@@ -34,9 +33,10 @@ from usagebill.queries.subscriptions import successor_of
 from usagebill.queries.takeovers import Takeover, takeovers
 from usagebill.rating.fees.renewals import opens_with_charges
 from usagebill.rating.invoice import Entry
+from usagebill.requests.inputs import is_given, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
-from usagebill.work import Reader, Work
 
 
 def change_plan(

@@ -19,7 +19,6 @@ from usagebill.core.subscriptions import (
     start_of,
     started_in_past_at,
 )
-from usagebill.inputs import is_given, value_or
 from usagebill.operations import customers
 from usagebill.operations.backlog import after_backlog, of_customer_in, settle_backlog
 from usagebill.operations.customer_currency import bill_in
@@ -34,8 +33,9 @@ from usagebill.operations.subscriptions.start import ends_invoiced, start
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of, request_errors
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import zone_of
+from usagebill.requests.inputs import is_given, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, missing, ne, within
-from usagebill.work import Reader, Work
 
 _NOT_AUTHORIZED = AuthorizationOptions()
 

@@ -18,8 +18,8 @@ from usagebill.operations.subscriptions.start import bill_start, note_units, owe
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.tax_connections import connection_of
 from usagebill.rating.settlement import waits_for_vat_check
+from usagebill.runtime.work import Reader, Work
 from usagebill.views.subscriptions import subscription_webhook_view
-from usagebill.work import Reader, Work
 
 
 def begin(work: Work, pending: Subscription, started_at: datetime) -> Subscription:

@@ -9,8 +9,8 @@ from typing import Annotated
 from usagebill.core import limits
 from usagebill.core.instants import parse_instant
 from usagebill.core.subscriptions import SubscriptionStatus
-from usagebill.inputs import ABSENT, Input, Maybe, described
 from usagebill.operations.plans import PlanOverridesInput, UsageThresholdInput
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described
 
 
 @Input

@@ -13,8 +13,8 @@ from usagebill.operations.coupons import terminate_applied
 from usagebill.operations.subscriptions import cancel_pending, terminate
 from usagebill.operations.subscriptions.activation import cancel_waiting
 from usagebill.operations.wallets.termination import end_wallets
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import asc, eq
-from usagebill.work import Work
 
 # Drafts are finalized a little later, so that the last invoices are among them.
 _DRAFTS_WAIT = timedelta(minutes=5)

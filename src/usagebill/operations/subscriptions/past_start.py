@@ -22,8 +22,8 @@ from usagebill.queries.contracts import refreshed
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.rating.invoice import Entry
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.event_queries import EventQuery
-from usagebill.work import Reader, Work
 
 
 def bill_past(work: Work, contract: Contract) -> Contract:

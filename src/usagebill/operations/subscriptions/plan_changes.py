@@ -19,9 +19,9 @@ from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import plan_of
 from usagebill.queries.takeovers import takeover
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, asc, eq, has, present, within
 from usagebill.views.subscriptions import EntitledSubscription, entitled_subscription
-from usagebill.work import Reader, Work
 
 _IN_ORDER = (asc("created_at"), asc("id"))
 _ALIVE = within("status", UNENDED)

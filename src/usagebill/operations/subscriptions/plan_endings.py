@@ -10,8 +10,8 @@ from usagebill.core.tasks import EndPlan
 from usagebill.operations.plans.records import changed_plans
 from usagebill.operations.subscriptions.plan_changes import end_subscriptions
 from usagebill.queries.plans import overrides_of
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
-from usagebill.work import Work
 
 
 def end_plan(work: Work, task: EndPlan) -> None:

@@ -9,8 +9,9 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import NotFound
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
-from usagebill.inputs import Paging
 from usagebill.operations.subscriptions.inputs import StatusOptions, SubscriptionFilters
+from usagebill.requests.inputs import Paging
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import (
     Condition,
     all_of,
@@ -23,7 +24,6 @@ from usagebill.storage.conditions import (
     within,
 )
 from usagebill.storage.ports import Page
-from usagebill.work import Reader
 
 _STATUSES = frozenset(SubscriptionStatus)
 

@@ -22,8 +22,8 @@ from usagebill.core.tasks import ActivateSubscription, AnnounceTermination, Bill
 from usagebill.queries.billing_periods import billed_through_day
 from usagebill.queries.contracts import contract_of
 from usagebill.rating.fees.subscription import end_of_trial
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, within
-from usagebill.work import Reader, Work
 
 _A_DAY = timedelta(days=1)
 

@@ -20,9 +20,9 @@ from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.rating.invoice import Entry
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, present
 from usagebill.views.subscriptions import entitled_subscription
-from usagebill.work import Reader, Work
 
 
 def start(

@@ -31,9 +31,9 @@ from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.wallet_ledger import want_refresh
 from usagebill.queries.contracts import contract_of
 from usagebill.rating.invoice import Entry
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
-from usagebill.work import Work
 
 
 @after_backlog(of_subscriptions, needed=True)

@@ -8,8 +8,8 @@ from usagebill.core.tasks import RescheduleCustomer, RescheduleEntity
 from usagebill.core.wallets import Wallet, WalletStatus
 from usagebill.operations.subscriptions import reschedule_customer
 from usagebill.operations.wallets.rules import watch_customer
+from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq, has, missing, within
-from usagebill.work import Work
 
 
 def reschedule(work: Work, task: RescheduleCustomer) -> None:

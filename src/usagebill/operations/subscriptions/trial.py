@@ -18,9 +18,9 @@ from usagebill.operations.invoices.subscription import bill
 from usagebill.queries.contracts import contract_of
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.rating.invoice import Entry
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, ne, related
 from usagebill.views.subscriptions import subscription_webhook_view
-from usagebill.work import Reader, Work
 
 
 def end_trial(work: Work, task: EndTrial) -> None:

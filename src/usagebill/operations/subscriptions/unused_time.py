@@ -8,7 +8,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.statuses import TaxStatus
 from usagebill.core.subscriptions import TerminationCredit
 from usagebill.operations import credit_notes
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 
 def credit_unused_time(work: Work, ended: Contract, *, option: str, by_request: bool = False) -> None:

@@ -15,7 +15,6 @@ from usagebill.core.subscriptions import (
     start_of_moved,
     started_in_past_at,
 )
-from usagebill.inputs import is_given
 from usagebill.operations.alert_watch import watch_subscription
 from usagebill.operations.backlog import after_backlog, of_subscriptions
 from usagebill.operations.customer_currency import check_currency
@@ -31,10 +30,11 @@ from usagebill.operations.usage_so_far import check_new_thresholds
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_of
 from usagebill.queries.subscriptions import plan_of
+from usagebill.requests.inputs import is_given
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import desc, eq, missing
 from usagebill.views.plans import plan_summary
 from usagebill.views.subscriptions import entitled_subscription
-from usagebill.work import Reader, Work
 
 
 @after_backlog(of_subscriptions, needed=True)

@@ -11,13 +11,13 @@ from usagebill.core.invoice_custom_sections import Selection, changed_selection
 from usagebill.core.payment_methods import chosen_method
 from usagebill.core.subscription_requests import date_problems, payer_problems
 from usagebill.core.subscriptions import Subscription
-from usagebill.inputs import is_given, value_or
 from usagebill.operations.invoice_custom_sections import ids_of_codes
 from usagebill.operations.plans.creation import sent_thresholds
 from usagebill.operations.subscriptions.inputs import SubscriptionInput, SubscriptionUpdate, instant_of
 from usagebill.queries.customers import find_customer
 from usagebill.queries.payment_providers import method_chosen, names_method, payment_connection_of
-from usagebill.work import Reader
+from usagebill.requests.inputs import is_given, value_or
+from usagebill.runtime.work import Reader
 
 _LONGEST_PURCHASE_ORDER_NUMBER = 255
 

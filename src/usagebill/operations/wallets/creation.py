@@ -31,7 +31,6 @@ from usagebill.core.wallets import (
     code_of_name,
     floored_credits,
 )
-from usagebill.inputs import Maybe, is_given, value_or
 from usagebill.operations.backlog import after_backlog, of_customer, of_customer_in
 from usagebill.operations.customer_currency import bill_in
 from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
@@ -46,8 +45,9 @@ from usagebill.operations.wallets.termination import watch_expiration
 from usagebill.operations.wallets.top_ups import queue_top_up
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.payment_providers import names_method
+from usagebill.requests.inputs import Maybe, is_given, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, missing, within
-from usagebill.work import Reader, Work
 
 
 @after_backlog(of_customer_in)

@@ -9,9 +9,9 @@ from typing import Annotated
 from usagebill.core import limits
 from usagebill.core.invoice_custom_sections import Selection, changed_selection
 from usagebill.core.wallets import FEE_TYPES
-from usagebill.inputs import ABSENT, Input, Maybe, described, is_given
 from usagebill.operations.invoice_custom_sections import ids_of_codes
-from usagebill.work import Reader
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described, is_given
+from usagebill.runtime.work import Reader
 
 
 @Input

@@ -16,7 +16,7 @@ from usagebill.operations.wallet_ledger import bring_in, tell_transaction
 from usagebill.queries.invoices import find_invoice
 from usagebill.queries.wallets import transaction_of_invoice, wallet_of, wallet_transaction_by_id
 from usagebill.rating.top_ups import paid_today, top_up_bill
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 _ISSUED = "invoice.paid_credit_added"
 _UPDATED = "wallet_transaction.updated"

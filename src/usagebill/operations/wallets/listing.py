@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from usagebill.core.customers import Customer
 from usagebill.core.wallets import Wallet
-from usagebill.inputs import Paging, value_or
 from usagebill.operations.customer_lists import entity_ids_of_codes
 from usagebill.operations.wallets.inputs import WalletFilters, WalletOptions
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.wallets import wallet_by_code, wallet_by_id
 from usagebill.rating.ongoing_usage import refreshed
+from usagebill.requests.inputs import Paging, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, all_of, any_of, asc, desc, eq, missing, related, within
 from usagebill.storage.ports import Page
-from usagebill.work import Reader, Work
 
 
 def get(work: Work, wallet_id: str) -> Wallet:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.metadata import Metadata, merged_metadata, metadata_errors
 from usagebill.core.wallets import Wallet
-from usagebill.inputs import is_given
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.wallet_ledger import tell_wallet
 from usagebill.operations.wallets.inputs import MetadataInput
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.wallets import wallet_by_code, wallet_by_id
-from usagebill.work import Work
+from usagebill.requests.inputs import is_given
+from usagebill.runtime.work import Work
 
 
 def checked_metadata(metadata: object) -> Metadata:

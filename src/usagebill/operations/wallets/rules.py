@@ -33,14 +33,14 @@ from usagebill.core.wallet_transactions import (
     pending_credits,
 )
 from usagebill.core.wallets import Wallet, WalletStatus
-from usagebill.inputs import changes, value_or
 from usagebill.operations.wallets.inputs import RuleInput, selection_of
 from usagebill.operations.wallets.top_ups import queue_top_up, top_up_if_possible, withdraw_top_up
 from usagebill.queries.customers import customer_of, zone_of
 from usagebill.queries.payment_providers import names_method
 from usagebill.queries.wallets import pending_transactions, running_rule, wallet_by_id
+from usagebill.requests.inputs import changes, value_or
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import desc, eq, present
-from usagebill.work import Reader, Work
 
 # The delay of a threshold rule's top-up, so that several changes at one moment make one top-up.
 _THRESHOLD_DELAY = timedelta(seconds=2)

@@ -9,7 +9,7 @@ from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
 from usagebill.operations.wallets.rules import end_rules
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.wallets import active_wallets, wallet_by_code, wallet_by_id
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 
 @after_backlog(of_record(Wallet))

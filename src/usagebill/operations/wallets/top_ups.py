@@ -13,10 +13,10 @@ from usagebill.core.top_ups import TopUp, new_transaction
 from usagebill.core.wallet_checks import limit_code
 from usagebill.core.wallet_transactions import TransactionKind, TransactionSource, WalletTransaction
 from usagebill.core.wallets import Wallet, WalletStatus, whole_cent_credits
-from usagebill.logs import Log
 from usagebill.operations.wallet_ledger import bring_in, keep, tell_transaction
+from usagebill.process.logs import Log
 from usagebill.queries.wallets import wallet_by_id
-from usagebill.work import Work
+from usagebill.runtime.work import Work
 
 _log = Log("usagebill.wallets")
 

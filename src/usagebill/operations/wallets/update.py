@@ -15,7 +15,6 @@ from usagebill.core.wallet_requests import (
     wallet_as_sent,
 )
 from usagebill.core.wallets import Wallet, WalletStatus
-from usagebill.inputs import changes, is_given, value_or
 from usagebill.operations.backlog import after_backlog, of_customer, of_record
 from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
 from usagebill.operations.wallets.creation import entity_by_code, is_code_taken, metric_ids_of_codes
@@ -26,7 +25,8 @@ from usagebill.operations.wallets.termination import watch_expiration
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.payment_providers import names_method
 from usagebill.queries.wallets import running_rule, wallet_by_code, wallet_by_id
-from usagebill.work import Work
+from usagebill.requests.inputs import changes, is_given, value_or
+from usagebill.runtime.work import Work
 
 
 @after_backlog(of_record(Wallet))

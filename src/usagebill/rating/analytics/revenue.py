@@ -28,9 +28,9 @@ from usagebill.core.periods import Interval
 from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.rating.analytics.scope import AnalyticsFilters, Scope, scope_of, stands
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, eq, missing, ne, related
 from usagebill.storage.sums import GroupKey
-from usagebill.work import Reader
 
 _INVOICE = ((Invoice, "invoice_id"),)
 _SUBSCRIPTION = ((Subscription, "subscription_id"),)

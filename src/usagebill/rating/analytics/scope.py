@@ -13,9 +13,9 @@ from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid
 from usagebill.core.invoices.life_cycle import InvoiceStatus
-from usagebill.inputs import ABSENT, Input, Maybe, described, value_or
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described, value_or
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, eq, missing, within
-from usagebill.work import Reader
 
 # How far the day of the westernmost time zone is behind UTC's.
 _WESTERNMOST = timedelta(hours=12)

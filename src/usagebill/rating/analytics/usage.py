@@ -31,13 +31,14 @@ from usagebill.core.periods import Window as Span
 from usagebill.core.periods.calendar import add_months
 from usagebill.core.plans import Charge, Plan
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
-from usagebill.inputs import ABSENT, Input, Maybe, described, value_or
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import find_subscription
 from usagebill.queries.takeovers import in_force
 from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.current_usage import running_window, usage_within
 from usagebill.rating.handover import Neighbours
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described, value_or
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import (
     Condition,
     any_of,
@@ -52,7 +53,6 @@ from usagebill.storage.conditions import (
 )
 from usagebill.storage.event_queries import COUNTED, EventQuery, EventRange
 from usagebill.storage.sums import GroupKey
-from usagebill.work import Reader
 
 _DAY = timedelta(days=1)
 # The most days, weeks or months in one answer.

@@ -18,8 +18,8 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.rating.charge_scope import ChargeScope
 from usagebill.rating.handover import Neighbours
 from usagebill.rating.usage import charge_results
+from usagebill.runtime.work import Reader
 from usagebill.storage.event_queries import Arrival
-from usagebill.work import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

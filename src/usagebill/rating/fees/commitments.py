@@ -27,8 +27,8 @@ from usagebill.core.subscriptions import TerminationCredit
 from usagebill.core.unused_time import plan_amount_of, unused_amount
 from usagebill.queries.billing_periods import BillingContext, cycle_at_end
 from usagebill.rating.fees.subscription import end_of_trial, subscription_item
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import at_most, desc, eq, has, ne, related, within
-from usagebill.work import Reader
 
 
 def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee]) -> Fee | None:

@@ -37,8 +37,8 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage import Usage
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.queries.subscriptions import find_subscription
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, at_most, eq, ne, related, within
-from usagebill.work import Reader
 
 
 def fixed_charge_fees(reader: Reader, context: BillingContext) -> list[Fee]:

@@ -21,7 +21,7 @@ from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.events import EventPrice
-from usagebill.work import Reader
+from usagebill.runtime.work import Reader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,8 +31,8 @@ from usagebill.rating.charge_scope import ChargeScope, usage_window
 from usagebill.rating.current_usage import contract_window
 from usagebill.rating.fees.charges import UsageToBill, charge_fee
 from usagebill.rating.usage import charge_results
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq, missing
-from usagebill.work import Reader
 
 
 def renewal_fees(reader: Reader, context: BillingContext) -> list[Fee]:

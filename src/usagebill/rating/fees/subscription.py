@@ -19,8 +19,8 @@ from usagebill.core.subscription_fees import FeeFacts, billed_days, fee_is_due, 
 from usagebill.core.subscriptions import RUNNING, Subscription, billed_since
 from usagebill.core.trials import trial_end, trial_start
 from usagebill.queries.billing_periods import BillingContext
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import at_least, at_most, eq, ne, related
-from usagebill.work import Reader
 
 
 def end_of_trial(reader: Reader, subscription: Subscription, trial_period: Decimal | None) -> datetime | None:

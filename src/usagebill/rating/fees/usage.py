@@ -15,7 +15,7 @@ from usagebill.queries.subscriptions import successor_of
 from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.fees import charges as usage
 from usagebill.rating.handover import bill_of_end
-from usagebill.work import Reader
+from usagebill.runtime.work import Reader
 
 
 def period_usage(reader: Reader, context: BillingContext) -> list[Fee]:

@@ -18,8 +18,8 @@ from usagebill.rating.recounts.advance import fee_without_invoice, lines_in_adva
 from usagebill.rating.recounts.missing_fees import lost_events as lost_events
 from usagebill.rating.recounts.periods import UsageSoFar, WholePeriod
 from usagebill.rating.recounts.report import Recounts as Recounts
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, missing
-from usagebill.work import Reader
 
 
 def recounted(

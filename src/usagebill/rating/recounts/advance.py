@@ -36,8 +36,8 @@ from usagebill.rating.fees.in_advance import EventBilling, advance_fee, event_bi
 from usagebill.rating.fees.renewals import renewals_of
 from usagebill.rating.recounts.as_of import are_others_changed, context_as_of, definition_then, has_moved
 from usagebill.rating.recounts.report import Recounts
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, within
-from usagebill.work import Reader
 
 _LONGEST_DAY = timedelta(hours=26)
 

@@ -15,9 +15,9 @@ from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan, Pl
 from usagebill.core.recounts import SAME_INSTANT, is_changed_beside
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.billing_periods import BillingContext, billing_context
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, at_least, at_most, eq, ne, within
 from usagebill.storage.event_queries import EventQuery
-from usagebill.work import Reader
 
 
 def definition_then(reader: Reader, plan_id: str, at: datetime) -> PlanDefinition:

@@ -14,9 +14,9 @@ from usagebill.core.plans import Charge
 from usagebill.core.recounts import is_alone
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import ProcessEvents
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq, present
 from usagebill.storage.event_queries import EventQuery
-from usagebill.work import Reader
 
 
 def lost_events(reader: Reader, subscription: Subscription) -> Iterator[Finding]:

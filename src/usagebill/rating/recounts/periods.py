@@ -40,8 +40,8 @@ from usagebill.rating.recounts.as_of import (
     units_doubt,
 )
 from usagebill.rating.recounts.report import Recounts
+from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq
-from usagebill.work import Reader
 
 # The most arrival instants to try for a count whose own instant was not stored.
 _MOST_INSTANTS = 100

@@ -20,7 +20,7 @@ import msgspec
 from usagebill.core.event_shipments import EventShipment
 from usagebill.core.events import Event
 from usagebill.core.organizations import Organization
-from usagebill.logs import Log
+from usagebill.process.logs import Log
 from usagebill.storage.clickhouse.rows import lines_of
 from usagebill.storage.clickhouse.servers import EventServers
 from usagebill.storage.conditions import eq

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, cast
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.filters import FilterIndex
-from usagebill.logs import Log
+from usagebill.process.logs import Log
 from usagebill.storage.clickhouse.answers import ANSWERED, LAST, counted, newer
 from usagebill.storage.clickhouse.servers import ASKED_FROM, EventServers, Unreachable
 from usagebill.storage.clickhouse.shipping import Shipping, shipment_in

@@ -47,7 +47,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.filters import FilterIndex
-from usagebill.logs import Log
+from usagebill.process.logs import Log
 from usagebill.storage.event_queries import CountedAs, EventQuery, Group, StateFault
 from usagebill.storage.event_rows import instant, microseconds
 from usagebill.storage.sql.counting import (

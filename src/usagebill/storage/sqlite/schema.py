@@ -17,7 +17,7 @@ import msgspec
 
 from usagebill.core.aggregation import counts
 from usagebill.core.events import Event
-from usagebill.logs import Log
+from usagebill.process.logs import Log
 from usagebill.storage.record_sql import can_be_deleted
 from usagebill.storage.sqlite.events import dialect as usage
 from usagebill.storage.sqlite.events.lists import count_all_events

@@ -1,3 +1,0 @@
-"""Stripe: customers, cards and bank transfers, payment intents, checkout sessions, refunds and signed events."""
-
-from usagebill.payment_providers.stripe.provider import StripeProvider as StripeProvider

@@ -1,0 +1,1 @@
+"""What callers send: inputs, what their fields mean, how they are refused."""

@@ -1,0 +1,1 @@
+"""The unit of work, its clock, and long results computed on a snapshot."""
