@@ -376,34 +376,6 @@ class EventsContract:
 
     # Aggregations
 
-    @pytest.mark.parametrize("aggregation_type", sorted(COUNTED))
-    def test_many_subscriptions_are_counted_as_each_by_itself(
-        self, organization: Organization, aggregation_type: str
-    ) -> None:
-        values = ["3", "0.25", "3", "", "x", "-1", "12345678901234567890.5"]
-        organization.append(
-            *(
-                event(organization.id, number, {"value": value}, subscription=f"s{number % 3}", at=second(number))
-                for number, value in enumerate(values * 3)
-            )
-        )
-        question = EventQuery(
-            code="calls",
-            external_subscription_id="nobody",
-            aggregation_type=aggregation_type,
-            field_name="value",
-            earliest=second(1),
-            latest=second(18),
-        )
-        ids = ["s2", "s0", "none", "s1"]
-        alone = {
-            id: organization.ask(lambda tx, id=id: tx.events.tallies(replace(question, external_subscription_id=id)))  # type: ignore[misc]
-            for id in ids
-        }
-        together = organization.ask(lambda tx: tx.events.tallies_of(question, ids))
-        assert {id: {(): tally} for id, tally in together.items()} == alone
-        assert together["none"] == AggregateResult()
-
     def test_decimals_add_up_exactly(self, organization: Organization) -> None:
         organization.append(event(organization.id, 1, {"value": "0.1"}), event(organization.id, 2, {"value": D("0.2")}))
         assert organization.units("sum_agg") == D("0.3")

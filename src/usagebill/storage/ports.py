@@ -183,11 +183,6 @@ class EventLog(Protocol):
         aggregation that is not in `event_queries.COUNTED`.
         """
 
-    def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
-        """The result of `tallies` for each of these external subscription ids in place of the query's own. The query
-        has no group keys.
-        """
-
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
         """The result of `tallies` for each bucket of `filters`, by position, in one pass over the events.
 

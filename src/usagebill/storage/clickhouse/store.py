@@ -8,8 +8,7 @@ events have been shipped.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final, TypeVar, cast
 
@@ -112,13 +111,6 @@ class _Events:
         if buckets is None:
             return self._events.tallies_by_bucket(question, filters)
         return results(question, buckets)
-
-    def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
-        """Those with many events are counted by the event store, one by one; the others together by the database."""
-        singles = {id: replace(question, external_subscription_id=id) for id in external_ids}
-        large = {id: self.tallies(single) for id, single in singles.items() if self._place(single) is not None}
-        tallies = self._events.tallies_of(question, [id for id in external_ids if id not in large])
-        return {**tallies, **{id: next(iter(groups.values())) for id, groups in large.items()}}
 
     def _place(self, question: EventQuery) -> int | None:
         """The sequence number up to which the event store counts the query; None if the database counts."""

@@ -274,11 +274,9 @@ class Scope:
         self._filters = filters
         self.text = text
 
-    def deciding(self, external_ids: Sequence[str] | None = None) -> dict[str, str]:
-        """The group (with several subscriptions, the subscription), then the values that decide on the filter."""
+    def deciding(self) -> dict[str, str]:
+        """The group, then the values that decide on the filter."""
         columns = {f"g{place}": f"nullif({self.text(key)}, '')" for place, key in enumerate(self._question.group_keys)}
-        if external_ids is not None:
-            columns = {"g0": "external_subscription_id"}
         if self._filters is not None:
             for place, key in enumerate(self._filters.keys):
                 accepted = self._filters.accepted_values(key)
@@ -344,48 +342,35 @@ class EventCounts:
         self._dialect = dialect
         self._organization_id = organization_id
 
-    def counted(
-        self, question: EventQuery, filters: FilterIndex | None = None, external_ids: Sequence[str] | None = None
-    ) -> Buckets:
-        """The aggregates of the query's events; with several subscriptions, each is a group.
+    def counted(self, question: EventQuery, filters: FilterIndex | None = None) -> Buckets:
+        """The aggregates of the query's events.
 
         Raises ValueError for an aggregation that is not in `COUNTED`.
         """
         if question.aggregation_type not in COUNTED:
             raise ValueError(f"no query answers {question.aggregation_type}")
-        groups = len(question.group_keys) if external_ids is None else 1
+        groups = len(question.group_keys)
         if question.aggregation_type == CountedAs.UNIQUE_COUNT:
-            rows, names_operations = self.unique(question, filters, external_ids)
+            rows, names_operations = self.unique(question, filters)
             if names_operations:
-                rows = self.active(question, filters, external_ids)
+                rows = self.active(question, filters)
             return merged(question, filters, rows, groups)
-        buckets = merged(question, filters, self.rows(question, filters, external_ids), groups)
+        buckets = merged(question, filters, self.rows(question, filters), groups)
         if question.aggregation_type == CountedAs.LATEST:
-            self.fill_in_latest(question, filters, buckets, external_ids)
+            self.fill_in_latest(question, filters, buckets)
         return buckets
 
-    def rows(
-        self,
-        question: EventQuery,
-        filters: FilterIndex | None,
-        external_ids: Sequence[str] | None = None,
-        part: Part = ALL,
-    ) -> list[Row]:
+    def rows(self, question: EventQuery, filters: FilterIndex | None, part: Part = ALL) -> list[Row]:
         """Rows for `merged`, of any aggregation but unique counts."""
         statement = Statement()
-        names, events = self._each(statement, question, filters, external_ids, part)
+        names, events = self._each(statement, question, filters, part)
         columns = ", ".join(
             [*names, "MIN(timestamp)", "MIN(sequence)", "COUNT(*)", self._paid(question), *self._columns(question)]
         )
         return self._run(statement, f"SELECT {columns} FROM ({events}) e{self._counting(question)}{_grouped(names)}")
 
     def fill_in_latest(
-        self,
-        question: EventQuery,
-        filters: FilterIndex | None,
-        buckets: Buckets,
-        external_ids: Sequence[str] | None = None,
-        part: Part = ALL,
+        self, question: EventQuery, filters: FilterIndex | None, buckets: Buckets, part: Part = ALL
     ) -> None:
         """Set the latest values, which are those of the few events (of the part) at the instants `last_at`."""
         partials = [partial for bucket in buckets.values() for partial in bucket.values()]
@@ -393,7 +378,7 @@ class EventCounts:
         if not instants:
             return
         statement = Statement()
-        names, events = self._each(statement, question, filters, external_ids, replace(part, at=instants))
+        names, events = self._each(statement, question, filters, replace(part, at=instants))
         columns = ", ".join([*names, "timestamp", "created_at", "id", f"{self._dialect.number} AS value"])
         rows = self._run(statement, f"SELECT {columns} FROM ({events}) e{self._counting(question)}")
         groups = len(names) - (0 if filters is None else len(filters.keys))
@@ -406,7 +391,6 @@ class EventCounts:
         self,
         question: EventQuery,
         filters: FilterIndex | None,
-        external_ids: Sequence[str] | None = None,
         part: Part = ALL,
         also: Callable[[Statement], str] | None = None,
     ) -> tuple[list[Row], bool]:
@@ -416,7 +400,7 @@ class EventCounts:
         and whether an operation was named.
         """
         statement = Statement()
-        names, events = self._each(statement, question, filters, external_ids, part)
+        names, events = self._each(statement, question, filters, part)
         chosen = "".join(f"{name}, " for name in names)
         every = (
             f"SELECT {chosen}value, timestamp AS first_at, sequence AS first_sequence, price,"
@@ -440,18 +424,12 @@ class EventCounts:
             f" CAST(SUM(added) AS bigint), NULL, MAX(spoken) FROM ({by_value}) v{_grouped(names)}"
         )
 
-    def active(
-        self,
-        question: EventQuery,
-        filters: FilterIndex | None,
-        external_ids: Sequence[str] | None = None,
-        part: Part = ALL,
-    ) -> list[Row]:
+    def active(self, question: EventQuery, filters: FilterIndex | None, part: Part = ALL) -> list[Row]:
         """Rows for `merged` of a unique count: a value counts if its latest event adds it. With filters, a bucket may
         merge several rows of a value, so these have the place of that event; so have those of the part's `values`.
         """
         statement = Statement()
-        names, events = self._each(statement, question, filters, external_ids, part, with_operations=True)
+        names, events = self._each(statement, question, filters, part, with_operations=True)
         chosen = "".join(f"{name}, " for name in names)
         ranked = self._dialect.ranked(
             f"SELECT * FROM ({events}) e WHERE value IS NOT NULL AND operation IN ('{_ADD}', '{_REMOVE}')",
@@ -473,7 +451,6 @@ class EventCounts:
         statement: Statement,
         question: EventQuery,
         filters: FilterIndex | None,
-        external_ids: Sequence[str] | None,
         part: Part,
         *,
         with_operations: bool = False,
@@ -481,7 +458,7 @@ class EventCounts:
         """The names of the deciding columns, and the query for a row of each event with all that aggregations read."""
         dialect, field_name = self._dialect, question.field_name
         scope = self._scope(statement, question, filters)
-        deciding = scope.deciding(external_ids)
+        deciding = scope.deciding()
         columns = {**deciding, "timestamp": "timestamp", "sequence": "sequence", "price": dialect.no_number}
         if question.amounts:
             columns["price"] = dialect.price
@@ -506,7 +483,7 @@ class EventCounts:
             case CountedAs.SUM | CountedAs.MAX | CountedAs.LATEST:
                 columns |= dialect.numbers(statement, field_name or "")
                 columns |= {name: name for name in _PLACE_COLUMNS} if part.at is not None else {}
-        tests = self._tests(statement, question, external_ids, part) + scope.of_properties()
+        tests = self._tests(statement, question, part) + scope.of_properties()
         if field_name is not None and part.values is not None:
             tests.append(scope.among(scope.text(field_name), part.values))
         if field_name is not None and part.without is not None:
@@ -530,17 +507,14 @@ class EventCounts:
     def _scope(self, statement: Statement, question: EventQuery, filters: FilterIndex | None) -> Scope:
         return Scope(self._dialect, statement, question, filters, lambda key: self._dialect.text(statement, key))
 
-    def _tests(
-        self, statement: Statement, question: EventQuery, external_ids: Sequence[str] | None = None, part: Part = ALL
-    ) -> list[str]:
-        """The conditions on columns, for the query's events or for those of each of the subscriptions."""
-        tests = [f"organization_id = {statement.bind(self._organization_id)}"]
-        if external_ids is None:
-            tests.append(f"external_subscription_id = {statement.bind(question.external_subscription_id)}")
-        else:
-            listed = self._dialect.texts_in.format(statement.bind(json.dumps(list(external_ids), ensure_ascii=False)))
-            tests.append(f"external_subscription_id IN (SELECT value FROM {listed})")
-        tests += [f"code = {statement.bind(question.code)}", *self._dialect.further_tests]
+    def _tests(self, statement: Statement, question: EventQuery, part: Part = ALL) -> list[str]:
+        """The conditions on columns."""
+        tests = [
+            f"organization_id = {statement.bind(self._organization_id)}",
+            f"external_subscription_id = {statement.bind(question.external_subscription_id)}",
+            f"code = {statement.bind(question.code)}",
+            *self._dialect.further_tests,
+        ]
         earliest = None if question.earliest is None else microseconds(question.earliest)
         latest = None if question.latest_timestamp is None else microseconds(question.latest_timestamp)
         if part.between is not None:

@@ -38,8 +38,8 @@ from __future__ import annotations
 import json
 import threading
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from itertools import chain
@@ -294,21 +294,6 @@ class Usage:
         """See `storage.ports.EventLog.tallies_by_bucket`."""
         return results(question, self._aggregates(question, filters))
 
-    def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
-        """See `storage.ports.EventLog.tallies_of`."""
-        owners = self._owners(external_ids)
-        others = [id for id in external_ids if id not in owners]
-        buckets = self._counts.counted(question, external_ids=others) if others else {}
-        for group, partial in buckets.get(0, {}).items():
-            self._note(replace(question, external_subscription_id=group[0] or ""), None, partial.count)
-        tallies = results(question, buckets).get(0, {})
-        return {
-            id: next(iter(self.tallies(replace(question, external_subscription_id=id)).values()))
-            if id in owners
-            else tallies.get((id,)) or AggregateResult()
-            for id in external_ids
-        }
-
     def _aggregates(self, question: EventQuery, filters: FilterIndex | None) -> Buckets:
         buckets = self._from_totals(question, filters)
         if buckets is None:
@@ -331,18 +316,6 @@ class Usage:
             if found is None:
                 self._known.stateless.add(self._organization_id)
         return self._organization_id in self._known.stateless
-
-    def _owners(self, external_ids: Sequence[str]) -> Set[str]:
-        """Those of the subscriptions that have any series."""
-        if self._has_none():
-            return frozenset()
-        listed = self._dialect.texts_in.format("?")
-        rows = self._connection.execute(
-            "SELECT DISTINCT external_subscription_id FROM usage_series WHERE organization_id = ?"
-            f" AND external_subscription_id IN (SELECT value FROM {listed})",
-            (self._organization_id, json.dumps(list(external_ids), ensure_ascii=False)),
-        )
-        return {row[0] for row in rows}
 
     def _series(self, question: EventQuery, shape: Shape) -> _Ready | None:
         if self._has_none():

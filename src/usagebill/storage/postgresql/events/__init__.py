@@ -214,9 +214,6 @@ class PostgresEvents:
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
         return self._usage().tallies(question)
 
-    def tallies_of(self, question: EventQuery, external_ids: Sequence[str]) -> dict[str, AggregateResult]:
-        return self._usage().tallies_of(question, external_ids)
-
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
         return self._usage().tallies_by_bucket(question, filters)
 
