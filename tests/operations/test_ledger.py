@@ -12,7 +12,7 @@ from beancount import loader
 from click import UsageError
 from tests.scenarios import Scenario
 
-from usagebill.cli.beancount import account_names, beancount
+from usagebill.cli.beancount import beancount, beancount_accounts
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid
 from usagebill.core.ledger import Account, Movement
@@ -241,7 +241,7 @@ def test_beancount_accepts_the_ledger(box: Scenario, tmp_path: Path, accounts: s
     table, book = EXPORTS["ledger"], tmp_path / "books.beancount"
     named = tmp_path / "accounts.toml"
     named.write_text(accounts)
-    with beancount(str(book), list(table.columns), account_names(str(named))) as file:
+    with beancount(str(book), list(table.columns), beancount_accounts(str(named))) as file:
         for row in box.billing.reading(lambda reader: list(table.rows(reader, None, None))):
             file.write([row[name] for name in table.columns])
     entries, errors, _ = loader.load_file(str(book))
@@ -261,4 +261,4 @@ def test_a_wrong_file_of_accounts_is_refused(tmp_path: Path, text: str) -> None:
     named = tmp_path / "accounts.toml"
     named.write_text(text)
     with pytest.raises(UsageError, match=r"accounts\.toml"):
-        account_names(str(named))
+        beancount_accounts(str(named))

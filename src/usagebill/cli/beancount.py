@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
 import click
 
+from usagebill.cli.accounts import Accounts, read_accounts, value_text
 from usagebill.cli.export_files import make_private
 from usagebill.core.ledger import Account
 
@@ -37,37 +36,33 @@ ACCOUNTS: Mapping[str, str] = {
     Account.PURCHASES: "Expenses:Purchases",
     Account.INPUT_TAX: "Assets:InputTax:{country}:{tax_rate}",
 }
-_PLACE = re.compile(r"\{(country|tax_rate|tax_code|provider|billing_entity|currency)\}")
 _TYPES = ("Assets", "Liabilities", "Income", "Expenses", "Equity")
 
 
-def account_names(path: str | None) -> Mapping[str, str]:
+def beancount_accounts(path: str | None) -> Accounts:
     """The names of accounts by their kind: those in the TOML file `path`, and the usual ones for all others.
 
-    Raises `click.UsageError` for a file that names anything else.
+    Raises `click.UsageError` for a name that Beancount does not have.
     """
     if path is None:
-        return ACCOUNTS
-    try:
-        named = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise click.UsageError(f"{path}: {problem}") from problem
-    for kind, name in named.items():
-        if kind not in ACCOUNTS:
-            raise click.UsageError(f"{path}: no account {kind}; there are {', '.join(ACCOUNTS)}")
-        if not isinstance(name, str) or name.partition(":")[0] not in _TYPES:
-            raise click.UsageError(f"{path}: {kind} is to be the name of an account below one of {', '.join(_TYPES)}")
-    return {**ACCOUNTS, **named}
+        return Accounts("", ACCOUNTS)
+    accounts = read_accounts(path)
+    for kind, named in accounts.names.items():
+        for name in (named,) if isinstance(named, str) else named.values():
+            if name.partition(":")[0] not in _TYPES:
+                types = ", ".join(_TYPES)
+                raise click.UsageError(f"{path}: {kind} is to be the name of an account below one of {types}")
+    return replace(accounts, names={**ACCOUNTS, **accounts.names})
 
 
 @contextmanager
-def beancount(path: str, columns: Sequence[str], names: Mapping[str, str]) -> Iterator[BeancountSink]:
-    """A file of Beancount whose accounts have these names, complete when the block ends and readable by its owner
+def beancount(path: str, columns: Sequence[str], accounts: Accounts) -> Iterator[BeancountSink]:
+    """A file of Beancount with these accounts, complete when the block ends and readable by its owner
     alone.
     """
     make_private(path)
     with Path(path).open("w", encoding="utf-8") as file:
-        made = BeancountSink(file, columns, names)
+        made = BeancountSink(file, columns, accounts)
         yield made
         made.finish()
 
@@ -75,10 +70,10 @@ def beancount(path: str, columns: Sequence[str], names: Mapping[str, str]) -> It
 class BeancountSink:
     """Movements as transactions. Those of a group follow each other, and groups come in order of their days."""
 
-    def __init__(self, file: TextIO, columns: Sequence[str], names: Mapping[str, str]) -> None:
+    def __init__(self, file: TextIO, columns: Sequence[str], accounts: Accounts) -> None:
         self._file = file
         self._columns = columns
-        self._names = names
+        self._accounts = accounts
         self._opened: set[str] = set()
         self._group: list[Mapping[str, object]] = []
 
@@ -96,7 +91,7 @@ class BeancountSink:
         first, postings = self._group[0], []
         day = first["posting_date"]
         for row in self._group:
-            name = _PLACE.sub(partial(_filled, row), self._names[str(row["account"])])
+            name = self._accounts.name(row, _part)
             if name not in self._opened:
                 self._opened.add(name)
                 self._file.write(f"{day} open {name}\n")
@@ -108,11 +103,9 @@ class BeancountSink:
         self._group = []
 
 
-def _filled(row: Mapping[str, object], place: re.Match[str]) -> str:
+def _part(value: object) -> str:
     """A column as a part of an account's name, which begins with a capital letter or a digit."""
-    value = row[place[1]]
-    text = f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)
-    part = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-") or "None"
+    part = re.sub(r"[^A-Za-z0-9]+", "-", value_text(value)).strip("-") or "None"
     return part[0].upper() + part[1:]
 
 

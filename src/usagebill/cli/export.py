@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,15 +17,19 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from usagebill.billing import Billing
-from usagebill.cli.beancount import account_names, beancount
-from usagebill.cli.export_files import FORMATS, Sink, sink
+from usagebill.cli.accounts import read_accounts
+from usagebill.cli.beancount import beancount, beancount_accounts
+from usagebill.cli.export_files import FORMATS, Sink, plain, sink
+from usagebill.cli.journals import PROGRAMS, journals
 from usagebill.cli.options import database, instant, opened, organization_option
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.export_rows import Row
+from usagebill.core.export_sums import columns_of_sums, sums
 from usagebill.operations.exports import EXPORTS, FOCUS, Export
 from usagebill.runtime.work import Reader
 
 _EACH = 500
+_OF_LEDGER = ("beancount", *PROGRAMS)
 _USAGE_COLUMNS: Mapping[str, type] = {
     "start_of_period_dt": str,
     "end_of_period_dt": str,
@@ -38,7 +43,7 @@ _USAGE_COLUMNS: Mapping[str, type] = {
 
 @click.command()
 @click.argument("kind", type=click.Choice([*EXPORTS, "usage"]))
-@click.option("--format", "file_format", type=click.Choice([*FORMATS, "beancount"]), default="csv", show_default=True)
+@click.option("--format", "file_format", type=click.Choice([*FORMATS, *_OF_LEDGER]), default="csv", show_default=True)
 @click.option(
     "--output", "-o", metavar="FILE", help="The file; - is standard output (CSV only).  [default: KIND.FORMAT]"
 )
@@ -51,7 +56,9 @@ _USAGE_COLUMNS: Mapping[str, type] = {
     show_default=True,
     help="fees: use the columns of the FinOps specification FOCUS 1.2.",
 )
-@click.option("--accounts", metavar="FILE", help="beancount: a TOML file with names of accounts by kind.")
+@click.option("--only", multiple=True, metavar="COLUMN=VALUE", help="Only rows with this value in this column.")
+@click.option("--by", metavar="COLUMN,...", help="Sums of amounts by these columns and currency, instead of the rows.")
+@click.option("--accounts", metavar="FILE", help="The ledger for another program: a TOML file with accounts by kind.")
 @click.option("--raw", is_flag=True, help="CSV: texts exactly as they are, even if spreadsheets compute them.")
 @organization_option
 @database()
@@ -62,6 +69,8 @@ def export(
     start: str | None,
     end: str | None,
     columns: str,
+    only: Sequence[str],
+    by: str | None,
     accounts: str | None,
     raw: bool,
     organization: str | None,
@@ -75,11 +84,12 @@ def export(
     """
     if columns == "focus" and kind != "fees":
         raise click.UsageError("--columns focus is for fees")
-    if file_format == "beancount" and kind != "ledger":
-        raise click.UsageError("--format beancount is for the ledger")
-    if accounts is not None and file_format != "beancount":
-        raise click.UsageError("--accounts is for --format beancount")
-    names = account_names(accounts)
+    if file_format in _OF_LEDGER and (kind != "ledger" or by is not None):
+        raise click.UsageError(f"--format {file_format} is for the ledger and its movements")
+    if accounts is not None and file_format not in _OF_LEDGER:
+        raise click.UsageError(f"--accounts is for --format {', '.join(_OF_LEDGER)}")
+    if accounts is None and file_format in PROGRAMS:
+        raise click.UsageError(f"--format {file_format} needs --accounts: numbers or names of your accounts")
     target = output or f"{kind}.{file_format}"
     if target == "-" and file_format != "csv":
         raise click.UsageError("only CSV goes to standard output")
@@ -87,11 +97,8 @@ def export(
     with opened(path, organization, read_only=True) as billing:
         table = _usage(billing, first, last) if kind == "usage" else FOCUS if columns == "focus" else EXPORTS[kind]
         part = target if target == "-" else f"{target}.part"
-        opening = (
-            beancount(part, list(table.columns), names)
-            if file_format == "beancount"
-            else sink(part, file_format, table.columns, raw=raw)
-        )
+        table = _chosen(table, only, by)
+        opening = _opened(part, file_format, table, accounts, raw=raw)
         try:
             written = billing.reading(lambda reader: _write(reader, table, opening, kind, first, last))
         except BaseException:
@@ -101,6 +108,39 @@ def export(
         if part != "-":
             os.replace(part, target)
     click.echo(f"{written} rows: {'standard output' if target == '-' else target}", err=True)
+
+
+def _opened(
+    path: str, file_format: str, table: Export, accounts: str | None, *, raw: bool
+) -> AbstractContextManager[Sink]:
+    if file_format == "beancount":
+        return beancount(path, list(table.columns), beancount_accounts(accounts))
+    if accounts is not None:
+        return journals(path, file_format, list(table.columns), read_accounts(accounts))
+    return sink(path, file_format, table.columns, raw=raw)
+
+
+def _chosen(table: Export, only: Sequence[str], by: str | None) -> Export:
+    """The rows of the table that have these values, or their sums."""
+    wanted = [tuple(text.partition("=")[::2]) for text in only]
+    names = [name.strip() for name in by.split(",")] if by is not None else []
+    for name in (*(column for column, _ in wanted), *names):
+        if name not in table.columns:
+            raise click.UsageError(f"no column {name}; there are {', '.join(table.columns)}")
+
+    def rows(reader: Reader, start: datetime | None, end: datetime | None) -> Iterator[Row]:
+        for row in table.rows(reader, start, end):
+            if all(plain(row[column]) == value for column, value in wanted):
+                yield row
+
+    chosen = replace(table, rows=rows)
+    if by is None:
+        return chosen
+    return replace(
+        chosen,
+        columns=columns_of_sums(table.columns, names),
+        rows=lambda reader, start, end: sums(rows(reader, start, end), table.columns, names),
+    )
 
 
 def _write(

@@ -62,7 +62,7 @@ def _needed(module: str, package: str) -> Any:
         raise click.ClickException(f"this format needs {package}: pip install 'usagebill[export]'") from problem
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
     """A value as text, exactly; blank for none."""
     if value is None:
         return ""
@@ -85,7 +85,7 @@ class _CsvFile:
         self._writer.writerow(columns)
 
     def write(self, values: Sequence[object]) -> None:
-        self._writer.writerow([_plain(value if self._raw else harmless(value)) for value in values])
+        self._writer.writerow([plain(value if self._raw else harmless(value)) for value in values])
 
 
 @contextmanager
