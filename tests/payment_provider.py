@@ -15,6 +15,8 @@ from usagebill.core.provider_requests import (
     FailureKind,
     ListCharges,
     ListMethods,
+    LookUpCharge,
+    LookUpRefund,
     MethodDetails,
     Methods,
     Notice,
@@ -89,6 +91,12 @@ class UnsteadyProvider:
             return cast(A, Methods(methods=(MethodDetails(provider_method_id="pm_1", type="card"),)))
         if isinstance(request, ListCharges):
             return cast(A, ProviderCharges(charges=tuple(self._listed(charge) for charge in self.charges.values())))
+        if isinstance(request, LookUpCharge):
+            found = next((item for item in self.charges.values() if item.id == request.provider_payment_id), None)
+            return cast(A, None if found is None else self._moved(found))
+        if isinstance(request, LookUpRefund):
+            (refund,) = [item for item in self.refunds.values() if item.id == request.provider_refund_id]
+            return cast(A, self._refund_moved(refund.id, refund.status))
         raise _no(FailureKind.NOT_SUPPORTED, "feature_not_supported")
 
     def _next(self) -> str:
@@ -165,20 +173,24 @@ class UnsteadyProvider:
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
         kind, id, key, status = json.loads(notice.body)
         if kind == "refund":
-            word = "pending" if status == "processing" else status
-            return (RefundMoved(provider_refund_id=id, status=word, refund_status=PaymentStatus(word)),)
-        payment_status = charge_status("stripe", status)
+            return (self._refund_moved(id, status),)
+        return (self._moved(replace(self.charges[key], status=status)),)
+
+    def _refund_moved(self, id: str, status: str) -> RefundMoved:
+        word = "pending" if status == "processing" else status
+        return RefundMoved(provider_refund_id=id, status=word, refund_status=PaymentStatus(word))
+
+    def _moved(self, booked: Booked) -> PaymentMoved:
+        payment_status = charge_status("stripe", booked.status)
         assert payment_status is not None
-        charge = self.charges[key].request
-        return (
-            PaymentMoved(
-                provider_payment_id=id,
-                status=status,
-                payment_status=payment_status,
-                payable_type=charge.payable.type,
-                payable_id=charge.payable.id,
-                payment_id=charge.payment_id,
-            ),
+        charge = booked.request
+        return PaymentMoved(
+            provider_payment_id=booked.id,
+            status=booked.status,
+            payment_status=payment_status,
+            payable_type=charge.payable.type,
+            payable_id=charge.payable.id,
+            payment_id=charge.payment_id,
         )
 
     def succeeded_cents(self, payable_id: str) -> list[int]:

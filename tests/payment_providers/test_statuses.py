@@ -30,7 +30,7 @@ TABLE = {
     "moneyhash": {
         "processing": "PENDING PENDING_AUTHENTICATION UNPROCESSED",
         "succeeded": "SUCCESSFUL PROCESSED",
-        "failed": "FAILED",
+        "failed": "FAILED CLOSED EXPIRED TIME_EXPIRED",
     },
 }
 ROWS = [(kind, word, status) for kind, row in TABLE.items() for status, words in row.items() for word in words.split()]

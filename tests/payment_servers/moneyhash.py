@@ -54,6 +54,9 @@ class MoneyHashServer(PaymentServer):
                 return 200, self._good({"id": id})
             case ("POST", "/api/v1.1/payments/intent/"):
                 return 200, self._good(self._intent(call.fields))
+        if call.method == "GET" and call.path.startswith("/api/v1.1/payments/intent/"):
+            id = call.path.rstrip("/").rpartition("/")[2]
+            return 200, self._good({"id": id, "status": self.intents[id]["status"], **self.intents[id].get("more", {})})
         raise KeyError(call.line)
 
     def _good(self, content: Json) -> Json:

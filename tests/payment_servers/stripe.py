@@ -171,6 +171,8 @@ class StripeServer(PaymentServer):
                 made = [{"id": id, "object": "refund", **item} for id, item in self.refunds.items()]
                 of_intent = [item for item in made if item["payment_intent"] == call.fields["payment_intent"]]
                 return 200, self._list(call.path, of_intent)
+            case ("GET", "refunds", id):
+                return 200, {"id": id, "object": "refund", **self.refunds[id]}
             case ("POST", "refunds"):
                 return self._refund(call.fields)
         raise KeyError(call.line)

@@ -29,9 +29,10 @@ class ProviderKind:
 
     `required` and `optional` name the credentials; `settings` the other fields of a connection. `notices_need` is the
     credential that notices are verified with; `fetches` says that `Connect` can fetch it. `statuses` maps the
-    provider's own charge states to ours. `takes_back`: a succeeded charge may be reported as failed, because the money
-    was taken back. `decimals` are its exceptions from ISO 4217, for amounts in minor units; `steps` are the numbers
-    that such amounts must be multiples of; `currencies` the only ones it accepts, if known.
+    provider's own charge states to ours. `debits`: its charges are debits of bank accounts, which take days.
+    `takes_back`: a succeeded charge may be reported as failed, because the money was taken back. `decimals` are its
+    exceptions from ISO 4217, for amounts in minor units; `steps` are the numbers that such amounts must be multiples
+    of; `currencies` the only ones it accepts, if known.
     """
 
     name: str
@@ -51,6 +52,7 @@ class ProviderKind:
     refunds: bool = False
     cancels: bool = False
     authorizes: bool = False
+    debits: bool = False
     takes_back: bool = False
     decimals: Mapping[str, int] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
@@ -104,6 +106,7 @@ KINDS: Mapping[str, ProviderKind] = {
             request_pages=False,
             refunds=True,
             cancels=True,
+            debits=True,
             takes_back=True,
             statuses=_words(
                 "pending_customer_approval pending_submission submitted confirmed",
@@ -163,7 +166,12 @@ KINDS: Mapping[str, ProviderKind] = {
             sets_up=True,
             charges=True,
             request_pages=False,
-            statuses=_words("PENDING PENDING_AUTHENTICATION UNPROCESSED", "SUCCESSFUL PROCESSED", "FAILED"),
+            # An intent that was closed or has expired fails whatever was pending on it.
+            statuses=_words(
+                "PENDING PENDING_AUTHENTICATION UNPROCESSED",
+                "SUCCESSFUL PROCESSED",
+                "FAILED CLOSED EXPIRED TIME_EXPIRED",
+            ),
         ),
     )
 }

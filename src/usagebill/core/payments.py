@@ -14,6 +14,8 @@ from usagebill.core.provider_requests import Charge, MethodDetails, PayableType
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
 LONGEST_REFERENCE = 40
+# The code of a charge or refund that ended without a word from its provider.
+OUTCOME_UNKNOWN = "outcome_unknown"
 
 # The reference of the payment that an invoice of already paid fees is created with.
 CHARGES_PAID_IN_ADVANCE = "Charges paid in advance"
@@ -280,11 +282,12 @@ def money_back_word(payment: Payment, attempts: Sequence[RefundAttempt]) -> Mone
 
 def is_refund_late(attempt: RefundAttempt, status: PaymentStatus) -> bool:
     """Whether this is no news about a refund, or old news. One that succeeded can still fail, as the money may come
-    back; one that the provider accepted and that failed does not succeed any more.
+    back; one that the provider accepted and that failed does not succeed any more, unless it failed for want of a word.
     """
     if attempt.refund_status == PaymentStatus.SUCCEEDED:
         return status != PaymentStatus.FAILED
-    return attempt.refund_status == PaymentStatus.FAILED and attempt.provider_refund_id is not None
+    has_failed = attempt.refund_status == PaymentStatus.FAILED and attempt.provider_refund_id is not None
+    return has_failed and attempt.error_code != OUTCOME_UNKNOWN
 
 
 def is_refund_due(note: CreditNote, invoice: Invoice) -> bool:

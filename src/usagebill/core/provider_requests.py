@@ -370,6 +370,8 @@ class ProviderErrand(StrEnum):
     REFUND = "refund"  # an attempt at a refund is to be made
     EXPIRE_PAGE = "expire_page"  # a page must no longer be used to pay
     NOTICE = "notice"  # a notice has come in
+    LOOK_UP_CHARGE = "look_up_charge"  # no notice of a charge has come
+    LOOK_UP_REFUND = "look_up_refund"  # no notice of a refund has come
     RELEASE_HOLD = "release_hold"  # an authorized amount must not be held; the subject is the key of that request
 
 
@@ -486,6 +488,28 @@ class RefundMoved:
     status: str
     refund_status: PaymentStatus
     key: str | None = None
+
+
+# Look-ups: what a notice would say, asked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookUpCharge(Request[PaymentMoved | None]):
+    """The state of a charge now, by the provider's id, else by ours; it was first sent at `since`. None: the provider
+    has no such charge.
+    """
+
+    payment_id: str
+    provider_payment_id: str | None
+    provider_customer_id: str | None
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookUpRefund(Request[RefundMoved]):
+    """The state of a refund now."""
+
+    provider_refund_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ from usagebill.core.provider_requests import TEMPORARY_FAILURES, Charge, Charged
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure
 from usagebill.operations.payment_methods import forget_method
+from usagebill.operations.payment_orders import order_look_up
 from usagebill.operations.payment_status import due_changed, end_page
 from usagebill.process.logs import Log
 from usagebill.queries.customers import find_customer
@@ -206,6 +207,7 @@ def _answered(work: Work, payment: Payment, collectable: Collectable, answer: Ch
     PAYABLES[collectable.type].note(work, collectable.id, None)
     move(work, collectable, charge_event(answer.payment_status), payment)
     if payment.payment_status in LIVE:
+        order_look_up(work, payment)
         # Less may be due by now than when it was sent.
         for invoice in work.tx.find(Invoice, within("id", debt_of(work, collectable.type, collectable.id).invoice_ids)):
             due_changed(work, invoice)
@@ -255,5 +257,7 @@ def _refused(
     if follows.tells:
         tell_failure(work, collectable, failure)
     move(work, collectable, follows.event, payment)
+    if payment.unanswered:
+        order_look_up(work, payment)
     if follows.event is PaymentEvent.CHARGE_AGAIN:
         work.schedule(replace(task, attempts=0), work.now + retry_delay(1))

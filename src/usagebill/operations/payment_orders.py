@@ -1,4 +1,4 @@
-"""Orders to collect: charges of invoices and payment requests, scheduled."""
+"""Orders to collect: charges of invoices and payment requests, and look-ups of those under way, scheduled."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from usagebill.core.collection import first_charge_delay, is_collected_on_issue
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.look_ups import Wait, next_look, wait_of
 from usagebill.core.payment_methods import PaymentMethodChoice
-from usagebill.core.payment_tasks import CollectPayment
-from usagebill.core.payments import PaymentPage
-from usagebill.core.provider_requests import PayableType
+from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
+from usagebill.core.payments import Payment, PaymentPage, RefundAttempt
+from usagebill.core.provider_requests import PayableType, ProviderErrand
 from usagebill.core.wallet_transactions import OF_RULES
 from usagebill.queries.wallets import transaction_of_invoice
 from usagebill.runtime.work import Reader, Work
@@ -44,6 +45,18 @@ def order_payment(
         # It was scheduled for later, and is not under way.
         work.cancel(task)
     work.schedule(task, work.now)
+
+
+def order_look_up(work: Work, payment: Payment) -> None:
+    """Have the provider asked about a charge under way, should no notice of it come."""
+    at = next_look(wait_of(payment), payment.sent_at or payment.created_at, work.now)
+    work.schedule(AskPaymentProvider(errand=ProviderErrand.LOOK_UP_CHARGE, subject_id=payment.id), at)
+
+
+def order_refund_look_up(work: Work, attempt: RefundAttempt) -> None:
+    """Have the provider asked about a refund that it has accepted, should no notice of it come."""
+    at = next_look(Wait.REFUND, attempt.created_at, work.now)
+    work.schedule(AskPaymentProvider(errand=ProviderErrand.LOOK_UP_REFUND, subject_id=attempt.id), at)
 
 
 def _is_urgent(reader: Reader, invoice: Invoice) -> bool:

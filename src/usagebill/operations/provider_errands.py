@@ -16,6 +16,7 @@ from usagebill.core.collection import MOST_QUICK_ATTEMPTS, retry_delay
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.payment_states import charge_event
 from usagebill.core.jobs import Job
+from usagebill.core.look_ups import NOT_CONFIRMED
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import LIVE, Payment, PaymentPage
@@ -30,6 +31,7 @@ from usagebill.core.provider_requests import (
     CustomerCreated,
     Disconnect,
     ExpirePage,
+    FailureKind,
     ListMethods,
     Methods,
     PageUrl,
@@ -40,8 +42,9 @@ from usagebill.core.provider_requests import (
     UpdateCharge,
     UpdateCustomer,
 )
-from usagebill.operations import refunds
-from usagebill.operations.payables import find_payable, move
+from usagebill.core.statuses import PaymentStatus
+from usagebill.operations import look_ups, refunds
+from usagebill.operations.payables import find_payable, move, tell_failure
 from usagebill.operations.payment_methods import keep_method
 from usagebill.operations.provider_customers import ask_setup, tell_created, tell_error
 from usagebill.process.logs import Log
@@ -243,8 +246,13 @@ def _cancelled(work: Work, task: AskPaymentProvider, connection: PaymentConnecti
     )
     work.tx.replace(payment)
     collectable = find_payable(work, payment.payable_type, payment.payable_id)
-    if collectable is not None:
-        move(work, collectable, charge_event(answer.payment_status), payment)
+    if collectable is None:
+        return
+    if payment.error_code == NOT_CONFIRMED and collectable.payment_status != PaymentStatus.SUCCEEDED:
+        message = "the customer has not confirmed it in time"
+        failure = ProviderFailure(kind=FailureKind.DECLINED, code=NOT_CONFIRMED, message=message)
+        tell_failure(work, collectable, failure)
+    move(work, collectable, charge_event(answer.payment_status), payment)
 
 
 def _prepare_update_charge(work: Work, task: AskPaymentProvider) -> Prepared | None:
@@ -301,6 +309,8 @@ ERRANDS: Mapping[ProviderErrand, Errand] = {
     ProviderErrand.CANCEL: Errand(_prepare_cancel, _cancelled, _ignore),
     ProviderErrand.UPDATE_CHARGE: Errand(_prepare_update_charge, _ignore, _ignore),
     ProviderErrand.REFUND: Errand(refunds.prepare, refunds.conclude, refunds.fail),
+    ProviderErrand.LOOK_UP_CHARGE: Errand(look_ups.prepare_charge, look_ups.conclude_charge, look_ups.fail_charge),
+    ProviderErrand.LOOK_UP_REFUND: Errand(look_ups.prepare_refund, look_ups.conclude_refund, look_ups.fail_refund),
     ProviderErrand.EXPIRE_PAGE: Errand(_prepare_expire, _ignore, _ignore),
     ProviderErrand.RELEASE_HOLD: Errand(_prepare_release, _ignore, _ignore),
 }

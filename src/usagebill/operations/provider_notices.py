@@ -60,7 +60,7 @@ from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.operations.disputes import lose
 from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure
 from usagebill.operations.payment_methods import clear_default, forget_method, keep_method, stop_method
-from usagebill.operations.payment_orders import order_payment
+from usagebill.operations.payment_orders import order_look_up, order_payment, order_refund_look_up
 from usagebill.operations.provider_customers import tell_created, tell_error
 from usagebill.operations.refunds import move_refund
 from usagebill.process.logs import Log
@@ -152,7 +152,7 @@ def conclude(
         if not final:
             work.schedule(replace(task, attempts=attempts), work.now + retry_delay(attempts))
         return
-    reasons = [reason for outcome in answer if (reason := _apply(work, connection, outcome)) is not None]
+    reasons = [reason for outcome in answer if (reason := apply(work, connection, outcome)) is not None]
     status = outcome_of(reasons, outcomes=len(answer), attempts=attempts)
     if status is NoticeStatus.PENDING:
         work.tx.replace(kept)
@@ -167,8 +167,8 @@ def _say(kept: ProviderNotice, connection: PaymentConnection, reason: str) -> No
     _log.warning("notice_not_handled", notice=kept.id, type=kept.type, connection=connection.code, reason=reason)
 
 
-def _apply(work: Work, connection: PaymentConnection, outcome: Outcome) -> str | None:
-    """Act on one outcome of a notice. Returns the reason if it has no effect."""
+def apply(work: Work, connection: PaymentConnection, outcome: Outcome) -> str | None:
+    """Act on one outcome of a notice or a look-up. Returns the reason if it has no effect."""
     if isinstance(outcome, Unhandled):
         return NOTHING if outcome.known else outcome.reason
     return _APPLY[type(outcome)](work, connection, outcome)
@@ -258,6 +258,8 @@ def _settle(work: Work, collectable: Collectable, payment: Payment, moved: Payme
         failure = ProviderFailure(kind=FailureKind.DECLINED, code=moved.error_code or moved.status, message=message)
         tell_failure(work, collectable, failure)
     move(work, collectable, notice_event(payment.payment_status), payment)
+    if payment.payment_status in LIVE:
+        order_look_up(work, payment)
 
 
 def _is_left_alone(work: Work, collectable: Collectable, failed: Payment) -> bool:
@@ -318,6 +320,8 @@ def _refund_moved(work: Work, connection: PaymentConnection, moved: RefundMoved)
     attempt = replace(attempt, provider_refund_id=moved.provider_refund_id)
     work.tx.replace(attempt)
     move_refund(work, attempt, moved.status, moved.refund_status)
+    if moved.refund_status == PaymentStatus.PENDING:
+        order_refund_look_up(work, attempt)
     return None
 
 

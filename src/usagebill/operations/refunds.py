@@ -30,6 +30,7 @@ from usagebill.core.payments import (
 from usagebill.core.provider_requests import FailureKind, ProviderErrand, ProviderFailure, Refund, Refunded, Request
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.operations.backlog import after_backlog, of_record
+from usagebill.operations.payment_orders import order_refund_look_up
 from usagebill.operations.payment_status import move_payment
 from usagebill.process.logs import Log
 from usagebill.queries.credit_notes import finalized_credit_note
@@ -286,6 +287,8 @@ def conclude(work: Work, task: AskPaymentProvider, connection: PaymentConnection
     work.tx.replace(answered)
     if attempt.provider_refund_id is None:
         move_refund(work, answered, answer.status, answer.refund_status)
+    if answer.refund_status == PaymentStatus.PENDING and answered.provider_refund_id is not None:
+        order_refund_look_up(work, answered)
     _ask(work, attempt.payment_id)
 
 

@@ -26,6 +26,8 @@ from usagebill.core.provider_requests import (
     FailureKind,
     ListCharges,
     ListMethods,
+    LookUpCharge,
+    LookUpRefund,
     MethodAdded,
     MethodDetails,
     MethodRemoved,
@@ -186,6 +188,27 @@ class GoCardlessProvider(PaymentProvider):
                 if text(known, "metadata", name) == mark:
                     return _refunded(known)
             raise problem from None
+
+    def look_up_charge(self, connection: PaymentConnection, request: LookUpCharge) -> PaymentMoved | None:
+        """The debit by its id. One that was never answered is found by its key, when it is sent again."""
+        if request.provider_payment_id is None:
+            raise failed(FailureKind.NOT_SUPPORTED, "feature_not_supported", "GoCardless has no look-up by our id")
+        path = f"/payments/{quote(request.provider_payment_id, safe='')}"
+        answer = _charged(value(self._ask(connection, "GET", path), "payments"))
+        return PaymentMoved(
+            provider_payment_id=answer.provider_payment_id,
+            status=answer.status,
+            payment_status=answer.payment_status,
+            payment_id=request.payment_id,
+        )
+
+    def look_up_refund(self, connection: PaymentConnection, request: LookUpRefund) -> RefundMoved:
+        """The refund by its id."""
+        path = f"/refunds/{quote(request.provider_refund_id, safe='')}"
+        known = _refunded(value(self._ask(connection, "GET", path), "refunds"))
+        return RefundMoved(
+            provider_refund_id=request.provider_refund_id, status=known.status, refund_status=known.refund_status
+        )
 
     def list_charges(self, connection: PaymentConnection, request: ListCharges) -> ProviderCharges:
         """All debits created in the time."""

@@ -8,6 +8,7 @@ import hmac
 import uuid
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from urllib.parse import quote
 
 from usagebill.core.payment_providers import PaymentConnection, charge_status, from_major_units, major_units
 from usagebill.core.provider_metadata import ONE_TIME, named_payable
@@ -20,6 +21,7 @@ from usagebill.core.provider_requests import (
     CreateCustomer,
     CustomerCreated,
     FailureKind,
+    LookUpCharge,
     MethodAdded,
     MethodDetails,
     MethodRemoved,
@@ -115,13 +117,29 @@ class MoneyHashProvider(PaymentProvider):
             },
         }
         said = self._intent(connection, request.payer, fields, request.key)
-        status = text(said, "data", "status") or text(said, "data", "active_transaction", "status") or "PENDING"
+        status = _word(said)
         return Charged(
             provider_payment_id=required_text(said, "data", "id"),
             status=status,
             # For a status that is not known here, wait for the notice.
             payment_status=charge_status("moneyhash", status) or ChargeStatus.PROCESSING,
             method=MethodDetails(provider_method_id=request.provider_method_id),
+        )
+
+    def look_up_charge(self, connection: PaymentConnection, request: LookUpCharge) -> PaymentMoved | None:
+        """The intent by its id. It stays unprocessed after a failed transaction, whose state is then the charge's."""
+        if request.provider_payment_id is None:
+            raise failed(FailureKind.NOT_SUPPORTED, "feature_not_supported", "MoneyHash has no look-up by our id")
+        said = self._ask(connection, "GET", f"{_INTENTS}{quote(request.provider_payment_id, safe='')}/")
+        word = _word(said)
+        if charge_status("moneyhash", word) is ChargeStatus.PROCESSING:
+            tried = text(said, "data", "active_transaction", "status") or word
+            word = tried.removeprefix("purchase.").upper()
+        return PaymentMoved(
+            provider_payment_id=request.provider_payment_id,
+            status=word,
+            payment_status=charge_status("moneyhash", word) or ChargeStatus.PROCESSING,
+            payment_id=request.payment_id,
         )
 
     def checkout_url(self, connection: PaymentConnection, request: CheckoutUrl) -> PageUrl:
@@ -237,6 +255,11 @@ class MoneyHashProvider(PaymentProvider):
                 creates=named.creates and notice.type != "intent.time_expired",
             ),
         )
+
+
+def _word(said: Json) -> str:
+    """The state of an intent, else that of its transaction."""
+    return text(said, "data", "status") or text(said, "data", "active_transaction", "status") or "PENDING"
 
 
 def _key(key: str) -> str:

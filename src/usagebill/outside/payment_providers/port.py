@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from usagebill.core.authorizations import Authorize, Authorized, ReleaseHold
 from usagebill.core.payment_providers import PaymentConnection, UnsupportedAmount
+from usagebill.core.payments import OUTCOME_UNKNOWN
 from usagebill.core.provider_requests import (
     Cancel,
     Charge,
@@ -24,15 +25,19 @@ from usagebill.core.provider_requests import (
     FailureKind,
     ListCharges,
     ListMethods,
+    LookUpCharge,
+    LookUpRefund,
     Methods,
     Notice,
     Outcome,
     PageUrl,
+    PaymentMoved,
     ProviderCharges,
     ProviderFailed,
     ProviderFailure,
     Refund,
     Refunded,
+    RefundMoved,
     Request,
     SetupUrl,
     Unhandled,
@@ -116,6 +121,14 @@ class PaymentProvider(ABC):
         """See `ListCharges`; all pages of the provider's list. Raises as `create_customer`."""
         raise _unsupported(connection, "lists of charges")
 
+    def look_up_charge(self, connection: PaymentConnection, request: LookUpCharge) -> PaymentMoved | None:
+        """See `LookUpCharge`. Raises as `create_customer`."""
+        raise _unsupported(connection, "look-ups of charges")
+
+    def look_up_refund(self, connection: PaymentConnection, request: LookUpRefund) -> RefundMoved:
+        """See `LookUpRefund`. Raises as `create_customer`."""
+        raise _unsupported(connection, "look-ups of refunds")
+
     def authorize(self, connection: PaymentConnection, request: Authorize) -> Authorized:
         """See `Authorize`. Raises as `charge`; without a method `REFUSED`, of the code `NO_METHOD`."""
         raise _unsupported(connection, "authorizations")
@@ -147,7 +160,7 @@ def check_age(request: Charge | Refund, keys_last: timedelta) -> None:
     """Raise `FORGOTTEN` if the provider may have forgotten the idempotency key, so that a retry might run twice."""
     if request.age > keys_last:
         message = "it may have been done days ago: look at the provider before you try again"
-        raise ProviderFailed(ProviderFailure(kind=FailureKind.FORGOTTEN, code="outcome_unknown", message=message))
+        raise ProviderFailed(ProviderFailure(kind=FailureKind.FORGOTTEN, code=OUTCOME_UNKNOWN, message=message))
 
 
 def unsent(request: Charge) -> FailureKind:
@@ -179,6 +192,8 @@ _METHODS: Mapping[type[Request[Any]], Callable[[PaymentProvider, PaymentConnecti
     CheckoutUrl: lambda provider, *arguments: provider.checkout_url(*arguments),
     ExpirePage: lambda provider, *arguments: provider.expire_page(*arguments),
     ListCharges: lambda provider, *arguments: provider.list_charges(*arguments),
+    LookUpCharge: lambda provider, *arguments: provider.look_up_charge(*arguments),
+    LookUpRefund: lambda provider, *arguments: provider.look_up_refund(*arguments),
     Authorize: lambda provider, *arguments: provider.authorize(*arguments),
     ReleaseHold: lambda provider, *arguments: provider.release(*arguments),
 }

@@ -70,7 +70,7 @@ def meaning(client: StripeClient, connection: PaymentConnection, notice: Notice)
         return Unhandled(reason="it is about another organization")
     match notice.type:
         case "payment_intent.succeeded" | "payment_intent.payment_failed" | "payment_intent.canceled":
-            return _payment_moved(client, connection, subject, has_succeeded=notice.type.endswith(".succeeded"))
+            return payment_moved(client, connection, subject, has_succeeded=notice.type.endswith(".succeeded"))
         case "setup_intent.succeeded":
             return _method_set_up(client, connection, subject)
         case "customer.updated":
@@ -81,17 +81,16 @@ def meaning(client: StripeClient, connection: PaymentConnection, notice: Notice)
         case "payment_method.detached":
             return MethodRemoved(provider_method_id=required_text(subject, "id"))
         case "charge.refund.updated":
-            id, word = required_text(subject, "id"), required_text(subject, "status")
-            key = text(subject, "metadata", "svc_refund_id") or text(subject, "metadata", "svc_credit_note_id")
-            return RefundMoved(provider_refund_id=id, status=word, refund_status=refund_status(word), key=key)
+            return refund_moved(subject)
         case "charge.dispute.closed":
             return _dispute(event, subject)
     return Unhandled(reason=f"{notice.type} is not known", known=False)
 
 
-def _payment_moved(
+def payment_moved(
     client: StripeClient, connection: PaymentConnection, intent: Json, *, has_succeeded: bool
 ) -> PaymentMoved:
+    """What an intent says about its payment, once it has succeeded or failed."""
     currency = required_text(intent, "currency").upper()
     metadata = value(intent, "metadata")
     named = named_payable(metadata if isinstance(metadata, dict) else {})
@@ -111,6 +110,15 @@ def _payment_moved(
         error_code=text(error, "code"),
         error_message=text(error, "message"),
         method=None if method is None else _details_of(client, connection, method),
+    )
+
+
+def refund_moved(refund: Json) -> RefundMoved:
+    """What a refund says about itself."""
+    word = required_text(refund, "status")
+    key = text(refund, "metadata", "svc_refund_id") or text(refund, "metadata", "svc_credit_note_id")
+    return RefundMoved(
+        provider_refund_id=required_text(refund, "id"), status=word, refund_status=refund_status(word), key=key
     )
 
 

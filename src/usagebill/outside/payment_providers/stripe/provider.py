@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from usagebill.core.authorizations import NO_METHOD, Authorize, Authorized, ReleaseHold
-from usagebill.core.payment_providers import PaymentConnection, minor_units, redirect_url
+from usagebill.core.payment_providers import PaymentConnection, charge_status, minor_units, redirect_url
 from usagebill.core.provider_requests import (
     Cancel,
     Charge,
@@ -23,26 +23,31 @@ from usagebill.core.provider_requests import (
     FailureKind,
     ListCharges,
     ListMethods,
+    LookUpCharge,
+    LookUpRefund,
     Methods,
     Notice,
     Outcome,
     PageUrl,
     PayableType,
     Payer,
+    PaymentMoved,
     ProviderCharges,
     ProviderFailed,
     Refund,
     Refunded,
+    RefundMoved,
     SetupUrl,
     UpdateCharge,
     UpdateCustomer,
 )
+from usagebill.core.statuses import ChargeStatus
 from usagebill.outside.payment_providers.fields import items, required_text, text, value
 from usagebill.outside.payment_providers.http import ProviderHttp, failed
 from usagebill.outside.payment_providers.port import PaymentProvider
 from usagebill.outside.payment_providers.stripe import shapes
 from usagebill.outside.payment_providers.stripe.client import VERSION, StripeClient, segment
-from usagebill.outside.payment_providers.stripe.events import EVENTS, meaning, signed_event
+from usagebill.outside.payment_providers.stripe.events import EVENTS, meaning, payment_moved, refund_moved, signed_event
 from usagebill.process.json_text import Json, JsonObject
 
 # Sessions last at most 24 hours after their creation by Stripe's clock, which may be behind ours.
@@ -209,17 +214,45 @@ class StripeProvider(PaymentProvider):
 
         A key may be forgotten, or refused as it comes with other fields: the customer's method may have changed since.
         """
-        fields: JsonObject = {"customer": request.payer.provider_customer_id}
-        if request.since is not None:
-            fields["created"] = {"gte": int((request.since - _CLOCK_SKEW).timestamp())}
         try:
-            for intent in self._client.all(connection, "/payment_intents", fields):
-                if text(intent, "metadata", "svc_payment_id") == request.payment_id:
-                    return intent
+            return self._listed(connection, request.payer.provider_customer_id, request.payment_id, request.since)
         except ProviderFailed as problem:
             if problem.failure.kind is not FailureKind.REFUSED:
                 raise
         return None
+
+    def _listed(
+        self, connection: PaymentConnection, provider_customer_id: str | None, payment_id: str, since: datetime | None
+    ) -> Json:
+        """The intent of our payment in Stripe's list; None if there is none."""
+        fields: JsonObject = {"customer": provider_customer_id}
+        if since is not None:
+            fields["created"] = {"gte": int((since - _CLOCK_SKEW).timestamp())}
+        intents = self._client.all(connection, "/payment_intents", fields)
+        return next((item for item in intents if text(item, "metadata", "svc_payment_id") == payment_id), None)
+
+    def look_up_charge(self, connection: PaymentConnection, request: LookUpCharge) -> PaymentMoved | None:
+        """The intent by its id, else by our payment's in its metadata."""
+        if request.provider_payment_id is not None:
+            intent: Json = self._client.get(connection, f"/payment_intents/{segment(request.provider_payment_id)}")
+        else:
+            intent = self._listed(connection, request.provider_customer_id, request.payment_id, request.since)
+        if intent is None:
+            return None
+        word = required_text(intent, "status")
+        status = charge_status("stripe", word) or ChargeStatus.PROCESSING
+        if status is ChargeStatus.PROCESSING:
+            return PaymentMoved(
+                provider_payment_id=required_text(intent, "id"),
+                status=word,
+                payment_status=status,
+                payment_id=request.payment_id,
+            )
+        return payment_moved(self._client, connection, intent, has_succeeded=status is ChargeStatus.SUCCEEDED)
+
+    def look_up_refund(self, connection: PaymentConnection, request: LookUpRefund) -> RefundMoved:
+        """The refund by its id."""
+        return refund_moved(self._client.get(connection, f"/refunds/{segment(request.provider_refund_id)}"))
 
     def update_charge(self, connection: PaymentConnection, request: UpdateCharge) -> Done:
         """Write the invoice's new number to the intent."""

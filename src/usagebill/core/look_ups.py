@@ -1,0 +1,85 @@
+"""Look-ups: when a provider that has sent no notice is asked about a charge or a refund, and how the wait ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from usagebill.core.payment_providers import KINDS
+from usagebill.core.payments import Payment
+
+# The code of a charge that its customer did not confirm in time.
+NOT_CONFIRMED = "confirmation_expired"
+_CARDS = ("card", "link")
+_TRANSFER = "display_bank_transfer_instructions"
+
+
+class Wait(StrEnum):
+    """What a charge or refund under way waits for."""
+
+    CONFIRMATION = "confirmation"  # of the customer, such as 3-D Secure
+    CARD = "card"
+    DEBIT = "debit"
+    TRANSFER = "transfer"  # of money that the customer sends
+    REFUND = "refund"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """The provider is asked `first` after the charge was sent, then every `every`; after `most` it is to end."""
+
+    first: timedelta
+    every: timedelta
+    most: timedelta
+
+
+PATIENCE = {
+    Wait.CONFIRMATION: Patience(first=timedelta(hours=1), every=timedelta(hours=6), most=timedelta(hours=24)),
+    Wait.CARD: Patience(first=timedelta(hours=1), every=timedelta(hours=6), most=timedelta(days=7)),
+    # Banks take up to a week, and holidays longer.
+    Wait.DEBIT: Patience(first=timedelta(days=4), every=timedelta(days=1), most=timedelta(days=30)),
+    Wait.TRANSFER: Patience(first=timedelta(days=1), every=timedelta(days=1), most=timedelta(days=30)),
+    Wait.REFUND: Patience(first=timedelta(days=1), every=timedelta(days=1), most=timedelta(days=30)),
+}
+
+
+class LookStep(StrEnum):
+    """What follows when a look-up has not settled a charge."""
+
+    ASK_AGAIN = "ask_again"
+    CANCEL = "cancel"  # at the provider; then it is asked again
+    END = "end"  # here: nobody can say what became of it
+
+
+def wait_of(payment: Payment) -> Wait:
+    """What a payment under way waits for."""
+    if payment.next_action:
+        return Wait.TRANSFER if payment.next_action.get("type") == _TRANSFER else Wait.CONFIRMATION
+    kind = KINDS.get(payment.payment_provider_type or "")
+    type = None if payment.method is None else payment.method.type
+    is_debit = (kind is not None and kind.debits) or (type is not None and type not in _CARDS)
+    return Wait.DEBIT if is_debit else Wait.CARD
+
+
+def next_look(wait: Wait, since: datetime, now: datetime) -> datetime:
+    """When the provider is asked next about what was sent at `since`. One of the looks is at the end of the wait."""
+    patience = PATIENCE[wait]
+    first, end = since + patience.first, since + patience.most
+    if now < first:
+        return first
+    return min(now + patience.every, end) if now < end else now + patience.every
+
+
+def look_step(wait: Wait, since: datetime, now: datetime, *, is_known: bool, can_cancel: bool) -> LookStep:
+    """What follows when a charge is still under way. `is_known`: the provider says so; else it says nothing of it.
+
+    At the end of the wait it is cancelled, where the provider can do so. If it is still under way a step later, it ends
+    here, unless a provider that can cancel says that it is going on: then its outcome will come.
+    """
+    patience = PATIENCE[wait]
+    if now < since + patience.most:
+        return LookStep.ASK_AGAIN
+    if now >= since + patience.most + patience.every and not (is_known and can_cancel):
+        return LookStep.END
+    return LookStep.CANCEL if can_cancel else LookStep.ASK_AGAIN

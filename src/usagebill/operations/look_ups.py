@@ -1,0 +1,162 @@
+"""Look-ups: asking a provider about a charge or a refund of which no notice has come (`core/look_ups.py` decides when,
+and how the wait ends).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from usagebill.core.charge_attempts import refused
+from usagebill.core.collection import Collectable, consequence
+from usagebill.core.look_ups import NOT_CONFIRMED, LookStep, Wait, look_step, wait_of
+from usagebill.core.payment_notices import EXPECTED
+from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
+from usagebill.core.payments import LIVE, OUTCOME_UNKNOWN, Payment, RefundAttempt
+from usagebill.core.provider_requests import (
+    FailureKind,
+    LookUpCharge,
+    LookUpRefund,
+    PaymentMoved,
+    ProviderFailure,
+    RefundMoved,
+    Request,
+)
+from usagebill.core.statuses import PaymentStatus
+from usagebill.operations import provider_notices
+from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure
+from usagebill.operations.payment_orders import order_look_up, order_refund_look_up
+from usagebill.operations.payment_status import cancel_charge
+from usagebill.operations.refunds import move_refund
+from usagebill.process.logs import Log
+from usagebill.queries.payment_providers import find_connection
+from usagebill.runtime.work import Work
+
+_log = Log("usagebill.payments")
+_SILENT = "the provider says nothing about it: look there before you try again"
+
+
+def prepare_charge(work: Work, task: AskPaymentProvider) -> tuple[PaymentConnection, Request[Any]] | None:
+    """The question about a charge; None if it has an outcome, or its request is still being sent."""
+    payment = work.tx.get(Payment, task.subject_id)
+    connection = None if payment is None else find_connection(work, payment.connection_id)
+    if payment is None or connection is None or payment.payment_status not in LIVE:
+        return None
+    if payment.provider_payment_id is None and not payment.unanswered:
+        return None
+    if payment.unanswered and work.tx.jobs.waiting(CollectPayment.kind, payment.payable_id) is not None:
+        return None
+    return connection, LookUpCharge(
+        payment_id=payment.id,
+        provider_payment_id=payment.provider_payment_id,
+        provider_customer_id=payment.provider_customer_id,
+        since=payment.sent_at or payment.created_at,
+    )
+
+
+def conclude_charge(
+    work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: PaymentMoved | None
+) -> None:
+    """Act on the answer: as on a notice once the charge has an outcome, else wait on, or end the wait."""
+    payment = work.tx.get(Payment, task.subject_id)
+    if answer is None and payment is not None and payment.payment_status in LIVE:
+        collectable = find_payable(work, payment.payable_type, payment.payable_id)
+        _end(work, payment, collectable, "the provider has no such charge")
+        return
+    if answer is not None and answer.payment_status not in LIVE:
+        reason = provider_notices.apply(work, connection, answer)
+        if reason is not None and reason not in EXPECTED:
+            _log.warning("look_up_not_handled", payment=task.subject_id, connection=connection.code, reason=reason)
+    _wait_on(work, task, connection, is_known=True)
+
+
+def fail_charge(work: Work, task: AskPaymentProvider, connection: PaymentConnection, failure: ProviderFailure) -> None:
+    """The provider has no look-up, does not know the charge, or does not accept the credentials now."""
+    is_passing = failure.kind is FailureKind.UNAUTHORIZED and connection.deleted_at is None
+    _wait_on(work, task, connection, is_known=is_passing)
+
+
+def _wait_on(work: Work, task: AskPaymentProvider, connection: PaymentConnection, *, is_known: bool) -> None:
+    payment = work.tx.get(Payment, task.subject_id)
+    if payment is None or payment.payment_status not in LIVE:
+        return
+    collectable = find_payable(work, payment.payable_type, payment.payable_id)
+    if collectable is not None and collectable.is_gated:
+        # How long its subscription waits for it is said by the activation rule.
+        order_look_up(work, payment)
+        return
+    wait, since = wait_of(payment), payment.sent_at or payment.created_at
+    can_cancel = connection.traits.cancels and payment.provider_payment_id is not None
+    match look_step(wait, since, work.now, is_known=is_known, can_cancel=can_cancel):
+        case LookStep.END:
+            _end(work, payment, collectable, _SILENT)
+            return
+        case LookStep.CANCEL:
+            if wait is Wait.CONFIRMATION:
+                payment = replace(payment, error_code=NOT_CONFIRMED, updated_at=work.now)
+                work.tx.replace(payment)
+            cancel_charge(work, payment)
+        case LookStep.ASK_AGAIN:
+            pass
+    order_look_up(work, payment)
+
+
+def _end(work: Work, payment: Payment, collectable: Collectable | None, reason: str) -> None:
+    """Give up waiting for a charge: it counts as failed. Should it have succeeded, its notice is still followed."""
+    failure = ProviderFailure(kind=FailureKind.FORGOTTEN, code=OUTCOME_UNKNOWN, message=reason)
+    follows = consequence(failure.kind, asks_customer=False)
+    payment = refused(payment, failure, follows, work.now)
+    work.tx.replace(payment)
+    _log.warning(
+        OUTCOME_UNKNOWN,
+        payment=payment.id,
+        provider_payment=payment.provider_payment_id,
+        connection=payment.payment_provider_code,
+        reason=reason,
+    )
+    if collectable is None:
+        return
+    PAYABLES[collectable.type].note(work, collectable.id, failure)
+    tell_failure(work, collectable, failure)
+    move(work, collectable, follows.event, payment)
+
+
+# Refunds
+
+
+def prepare_refund(work: Work, task: AskPaymentProvider) -> tuple[PaymentConnection, Request[Any]] | None:
+    """The question about a refund; None if it has an outcome."""
+    attempt = work.tx.get(RefundAttempt, task.subject_id)
+    connection = None if attempt is None else find_connection(work, attempt.connection_id)
+    if attempt is None or connection is None or attempt.provider_refund_id is None:
+        return None
+    if attempt.refund_status != PaymentStatus.PENDING:
+        return None
+    return connection, LookUpRefund(provider_refund_id=attempt.provider_refund_id)
+
+
+def conclude_refund(work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: RefundMoved) -> None:
+    """Act on the answer as on a notice once the refund has an outcome, else wait on."""
+    if answer.refund_status != PaymentStatus.PENDING:
+        provider_notices.apply(work, connection, answer)
+    _wait_on_refund(work, task, is_known=True)
+
+
+def fail_refund(work: Work, task: AskPaymentProvider, connection: PaymentConnection, failure: ProviderFailure) -> None:
+    """The provider has no look-up, does not know the refund, or does not accept the credentials now."""
+    is_passing = failure.kind is FailureKind.UNAUTHORIZED and connection.deleted_at is None
+    _wait_on_refund(work, task, is_known=is_passing)
+
+
+def _wait_on_refund(work: Work, task: AskPaymentProvider, *, is_known: bool) -> None:
+    attempt = work.tx.get(RefundAttempt, task.subject_id)
+    if attempt is None or attempt.refund_status != PaymentStatus.PENDING:
+        return
+    step = look_step(Wait.REFUND, attempt.created_at, work.now, is_known=is_known, can_cancel=is_known)
+    if step is LookStep.END:
+        attempt = replace(attempt, error_code=OUTCOME_UNKNOWN, updated_at=work.now)
+        work.tx.replace(attempt)
+        move_refund(work, attempt, "failed", PaymentStatus.FAILED, _SILENT, OUTCOME_UNKNOWN)
+        return
+    order_refund_look_up(work, attempt)

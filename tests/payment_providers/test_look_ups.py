@@ -1,0 +1,198 @@
+"""Charges and refunds of which no notice comes: the provider is asked, and no wait is for ever."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.payment_providers.test_lives import Life, living
+from tests.payment_servers.adyen import AdyenServer
+from tests.payment_servers.gocardless import GoCardlessServer
+from tests.payment_servers.moneyhash import MoneyHashServer
+from tests.payment_servers.stripe import StripeServer
+from tests.scenarios import Scenario
+
+pytestmark = pytest.mark.now("2024-03-05T12:00:00Z")
+
+
+def statuses(life: Life) -> list[tuple[str, str]]:
+    """The provider's state of each payment, and ours, oldest first."""
+    payments = sorted(life.payments(), key=lambda payment: payment["created_at"])
+    return [(payment["status"], payment["payment_status"]) for payment in payments]
+
+
+def retry(life: Life, invoice: Any) -> None:
+    life._ask("POST", f"/invoices/{invoice['svc_id']}/retry_payment")
+    life.box.run_due()
+
+
+def failures(life: Life) -> list[tuple[str, str]]:
+    """The code and the message of each failure that was told."""
+    messages = [item for item in life.box.webhooks if item["webhook_type"] == "invoice.payment_failure"]
+    errors = [message["payment_provider_invoice_payment_error"]["provider_error"] for message in messages]
+    return [(error["error_code"], error["message"]) for error in errors]
+
+
+@pytest.mark.parametrize(
+    ("word", "outcome"), [("succeeded", "succeeded"), ("canceled", "failed"), ("requires_payment_method", "failed")]
+)
+def test_a_charge_at_stripe_whose_notice_was_lost_is_settled_within_the_hour(
+    word: str, outcome: str, box: Scenario
+) -> None:
+    stripe = StripeServer(now=lambda: box.now)
+    with living(box, stripe) as life:
+        life.notice(stripe.card_added("cus_1", "pm_1"))
+        stripe.outcomes.append("processing")
+        invoice = life.invoice()
+        (intent,) = stripe.intents
+        stripe.intents[intent]["status"] = word
+        box.travel_to("2024-03-05T12:59:00Z")
+        assert life.reread(invoice)["payment_status"] == "pending"
+        box.travel_to("2024-03-05T13:01:00Z")
+        assert life.reread(invoice)["payment_status"] == outcome
+        # The notice comes after all.
+        life.notice(stripe.payment_event(intent, "succeeded" if outcome == "succeeded" else "payment_failed"))
+        assert len(life.payments()) == 1
+        assert life.reread(invoice)["total_paid_amount_cents"] == (1050 if outcome == "succeeded" else 0)
+        assert life.sent("payment.succeeded", "invoice.payment_failure") == [
+            "payment.succeeded" if outcome == "succeeded" else "invoice.payment_failure"
+        ]
+
+
+def test_a_confirmation_that_never_comes_ends_after_a_day_and_the_invoice_can_be_charged(box: Scenario) -> None:
+    stripe = StripeServer(now=lambda: box.now)
+    with living(box, stripe) as life:
+        box.billing.payment_connections.update("main", supports_3ds=True)
+        life.notice(stripe.card_added("cus_1", "pm_1"))
+        stripe.outcomes.extend(["needs_action", "needs_action"])
+        invoice = life.invoice()
+        box.travel_to("2024-03-06T11:00:00Z")
+        assert statuses(life)[-1] == ("requires_action", "processing")
+        box.travel_to("2024-03-06T12:10:00Z")
+        assert statuses(life)[-1] == ("canceled", "failed")
+        assert list(stripe.intents.values())[-1]["status"] == "canceled"
+        assert life.reread(invoice)["payment_status"] == "failed"
+        assert failures(life)[-1] == ("confirmation_expired", "the customer has not confirmed it in time")
+        retry(life, invoice)
+        life.assert_paid(invoice)
+        assert stripe.charged() == {"eur": 1050}
+
+
+def test_a_charge_that_the_provider_is_processing_is_asked_about_as_long_as_it_says_so(box: Scenario) -> None:
+    gocardless = GoCardlessServer(now=lambda: box.now)
+    with living(box, gocardless, "GBP") as life:
+        life.notice(gocardless.mandate_signed(next(iter(gocardless.customers)), "MD1"))
+        gocardless.outcomes.append("submitted")
+        invoice = life.invoice()
+        (debit,) = gocardless.payments
+        box.travel_to("2024-04-20T12:00:00Z")
+        assert life.reread(invoice)["payment_status"] == "pending"
+        status, answer = life.box.request("POST", f"/api/v1/invoices/{invoice['svc_id']}/retry_payment")
+        assert (status, answer["code"]) == (405, "payment_processor_is_currently_handling_payment")
+        gocardless.payments[debit]["status"] = "paid_out"
+        box.travel_to("2024-04-21T13:00:00Z")
+        life.assert_paid(invoice)
+
+
+def test_a_debit_whose_notice_was_lost_is_asked_about_after_four_days(box: Scenario) -> None:
+    gocardless = GoCardlessServer(now=lambda: box.now)
+    with living(box, gocardless, "GBP") as life:
+        life.notice(gocardless.mandate_signed(next(iter(gocardless.customers)), "MD1"))
+        paid, returned = life.invoice(), life.invoice()
+        first, second = gocardless.payments
+        gocardless.payments[first]["status"] = "paid_out"
+        gocardless.payments[second]["status"] = "failed"
+        box.travel_to("2024-03-09T11:00:00Z")
+        assert [life.reread(item)["payment_status"] for item in (paid, returned)] == ["pending", "pending"]
+        box.travel_to("2024-03-09T12:01:00Z")
+        assert [life.reread(item)["payment_status"] for item in (paid, returned)] == ["succeeded", "failed"]
+
+
+def test_adyen_tells_nothing_so_the_charge_ends_by_rule_and_a_late_notice_is_followed(box: Scenario) -> None:
+    adyen = AdyenServer(now=lambda: box.now)
+    with living(box, adyen) as life:
+        life.notice(adyen.card_left("acme", "8415"))
+        adyen.outcomes.append("Received")
+        invoice = life.invoice()
+        (charge,) = adyen.payments
+        box.travel_to("2024-03-12T11:00:00Z")
+        assert statuses(life) == [("Received", "processing")]
+        box.travel_to("2024-03-12T18:30:00Z")
+        cancelled = [call.path for call in adyen.calls if call.path.endswith("/cancels")]
+        assert cancelled == [f"/v70/payments/{charge}/cancels"]
+        assert statuses(life) == [("failed", "failed")]
+        shown = life.reread(invoice)
+        assert shown["payment_status"] == "failed"
+        assert "outcome_unknown" in str(shown["error_details"])
+        assert [code for code, _ in failures(life)] == ["outcome_unknown"]
+        adyen.payments[charge]["result"] = "Authorised"
+        assert life.notice(adyen.about(charge, "AUTHORISATION")) == 200
+        life.assert_paid(invoice)
+
+
+def test_what_moneyhash_says_of_an_intent_settles_its_charge(box: Scenario) -> None:
+    moneyhash = MoneyHashServer(now=lambda: box.now)
+    with living(box, moneyhash) as life:
+        fields = moneyhash.customers["mh-cus-1"]["custom_fields"]
+        life.notice(moneyhash.token_event("created", "tok_1", fields))
+        invoices = [life.invoice() for _ in range(3)]
+        intents = list(moneyhash.intents)[-3:]
+        moneyhash.intents[intents[0]]["status"] = "PROCESSED"
+        moneyhash.intents[intents[1]]["more"] = {"active_transaction": {"status": "purchase.failed"}}
+        box.travel_to("2024-03-05T13:01:00Z")
+        assert [life.reread(invoice)["payment_status"] for invoice in invoices] == ["succeeded", "failed", "pending"]
+        # It is still unprocessed: nobody works on it.
+        box.travel_to("2024-03-12T19:00:00Z")
+        assert life.reread(invoices[2])["payment_status"] == "failed"
+        assert failures(life)[-1][0] == "outcome_unknown"
+
+
+def test_a_provider_that_refuses_the_credentials_is_asked_again_once_it_accepts_them(box: Scenario) -> None:
+    stripe = StripeServer(now=lambda: box.now)
+    with living(box, stripe) as life:
+        life.notice(stripe.card_added("cus_1", "pm_1"))
+        stripe.outcomes.append("processing")
+        invoice = life.invoice()
+        (intent,) = stripe.intents
+        stripe.intents[intent]["status"] = "succeeded"
+        box.billing.payment_connections.update("main", secret_key="sk_test_revoked")
+        box.travel_to("2024-03-20T12:00:00Z")
+        assert life.reread(invoice)["payment_status"] == "pending"
+        box.billing.payment_connections.update("main", secret_key=stripe.credentials["secret_key"])
+        box.travel_to("2024-03-20T19:00:00Z")
+        life.assert_paid(invoice)
+
+
+def test_a_refund_whose_notice_was_lost_is_asked_about_after_a_day(box: Scenario) -> None:
+    stripe = StripeServer(now=lambda: box.now)
+    with living(box, stripe) as life:
+        life.notice(stripe.card_added("cus_1", "pm_1"))
+        invoice = life.invoice()
+        stripe.outcomes.extend(["pending", "pending"])
+        notes = [life.credit_note(invoice, 400), life.credit_note(invoice, 300)]
+        first, second = stripe.refunds
+        stripe.refunds[first]["status"] = "succeeded"
+        stripe.refunds[second]["status"] = "failed"
+        box.travel_to("2024-03-06T11:00:00Z")
+        assert [life.refund_status(note)["refund_status"] for note in notes] == ["pending", "pending"]
+        box.travel_to("2024-03-06T12:01:00Z")
+        assert [life.refund_status(note)["refund_status"] for note in notes] == ["succeeded", "failed"]
+        assert life.sent("credit_note.provider_refund_failure") == ["credit_note.provider_refund_failure"]
+
+
+def test_a_refund_of_which_adyen_never_tells_ends_after_a_month_and_a_late_notice_is_followed(box: Scenario) -> None:
+    adyen = AdyenServer(now=lambda: box.now)
+    with living(box, adyen) as life:
+        life.notice(adyen.card_left("acme", "8415"))
+        note = life.credit_note(life.invoice(), 400)
+        ((charge, refund),) = zip(adyen.payments, adyen.refunds, strict=True)
+        box.travel_to("2024-04-04T11:00:00Z")
+        assert life.refund_status(note)["refund_status"] == "pending"
+        box.travel_to("2024-04-05T13:00:00Z")
+        assert life.refund_status(note)["refund_status"] == "failed"
+        (message,) = [item for item in box.webhooks if "refund_failure" in item["webhook_type"]]
+        error = message["credit_note_payment_provider_refund_error"]["provider_error"]
+        assert error["error_code"] == "outcome_unknown"
+        life.notice(adyen.about(charge, "REFUND", pspReference=refund))
+        assert life.refund_status(note)["refund_status"] == "succeeded"
