@@ -125,6 +125,8 @@ def paths(box: Scenario, width: int) -> list[str]:
         "/plans/basic",
         f"/invoices/{invoice}",
         f"/invoices/{invoice}/void",
+        f"/invoices/{invoice}/pay",
+        f"/invoices/{invoice}/credit",
     ]
     records = [
         "/invoices",
@@ -194,6 +196,23 @@ def test_lists_and_forms_work_without_scripts(browser: Browser, session: Any, ad
         page.get_by_role("button", name="Add").click()
         page.get_by_text("This link signs in").wait_for()
     assert "plain@example.com" in [user.email for user in box.billing.users.list().items]
+
+
+def test_a_line_is_credited_after_its_effect_was_shown(window: Watched, box: Scenario) -> None:
+    invoice = box.invoices("acme")[2]
+    page = window.open(f"/invoices/{invoice['svc_id']}")
+    page.get_by_role("link", name="Credit", exact=True).click()
+    field = page.get_by_label("API requests")
+    field.fill("1.00")
+    # Enter shows the effect, and does nothing else.
+    field.press("Enter")
+    page.get_by_role("button", name=re.compile("^Credit €1")).wait_for()
+    before = len(box.get("/credit_notes")["credit_notes"])
+    page.get_by_label("Description").fill("Half a day")
+    page.get_by_role("button", name=re.compile("^Credit €1")).click()
+    page.get_by_role("heading", name="Credit notes").wait_for()
+    assert len(box.get("/credit_notes")["credit_notes"]) == before + 1
+    assert window.problems == []
 
 
 def test_the_menu_opens_on_a_phone(browser: Browser, session: Any, address: str) -> None:

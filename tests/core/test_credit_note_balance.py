@@ -88,6 +88,24 @@ def test_a_fee_that_is_credited_in_full_is_not_among_what_is_left() -> None:
     assert of.worth(of.creditable_items()) == 4000 * 120 // 100
 
 
+@pytest.mark.parametrize(
+    ("of", "cents", "items"),
+    [
+        # A twelfth of 120.00.
+        (balance(), 1000, [("f0", D(500)), ("f1", D("333.33333"))]),
+        (balance(), TOTAL_CENTS, [("f0", D(6000)), ("f1", D(4000))]),
+        # More than there is, which a note refuses.
+        (balance(), TOTAL_CENTS + 1, [("f0", D(6000)), ("f1", D(4000))]),
+        (balance(noted("f0", 6000)), 1200, [("f1", D(1000))]),
+        (balance(noted("f0", 6000), noted("f1", 4000)), 1, []),
+    ],
+)
+def test_an_amount_is_spread_over_what_is_left_of_all_fees(
+    of: Balance, cents: int, items: list[tuple[str, Decimal]]
+) -> None:
+    assert [(fee.id, amount) for fee, amount in of.spread(cents)] == items
+
+
 def test_other_notes_count_voided_ones_too_but_no_drafts() -> None:
     counted = note("a", 100, credit_status="voided", refund_amount_cents=20, offset_amount_cents=3)
     draft = note("b", 5000, status="draft")

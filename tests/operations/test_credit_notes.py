@@ -77,6 +77,26 @@ def test_a_note_gives_back_part_of_a_fee_and_its_tax(box: Scenario) -> None:
     assert [message["webhook_type"] for message in box.webhooks][-1] == "credit_note.created"
 
 
+def test_an_amount_without_items_is_spread_over_all_fees(box: Scenario) -> None:
+    invoice = one_off(box, 7001, 2999, 1)
+    total = invoice["total_amount_cents"]
+
+    def note(cents: int) -> Any:
+        sent = {"invoice_id": invoice["svc_id"], "credit_amount_cents": cents}
+        return accepted(box.send("POST", "/credit_notes", {"credit_note": sent}), "credit_note")
+
+    notes = [note(cents) for cents in (1, 999, 3333)]
+    assert [made["total_amount_cents"] for made in notes] == [1, 999, 3333]
+    # 33.33 x 70.01 / 100.01, before 20 % taxes.
+    assert notes[2]["items"][0]["amount_cents"] == round(3333 * 7001 / 10001 / 1.2)
+    too_much = {"invoice_id": invoice["svc_id"], "credit_amount_cents": total - 1 - 999 - 3333 + 2}
+    assert box.send("POST", "/credit_notes", {"credit_note": too_much})[0] == 422
+    notes.append(note(total - 1 - 999 - 3333))
+    assert sum(made["taxes_amount_cents"] for made in notes) == invoice["taxes_amount_cents"]
+    assert sum(made["sub_total_excluding_taxes_amount_cents"] for made in notes) == invoice["fees_amount_cents"]
+    assert box.send("POST", "/credit_notes", {"credit_note": {**too_much, "credit_amount_cents": 1}})[0] == 422
+
+
 def test_the_date_is_the_customers(box: Scenario) -> None:
     box.customer(timezone="America/Los_Angeles")
     note = made(box, one_off(box, 10000), (0, 5000), credit_amount_cents=6000)

@@ -24,7 +24,7 @@ from usagebill.core.credit_notes import (
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import NOT_YET_ISSUED, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.numbers import ZERO, subtract, total, truncate_cents
+from usagebill.core.numbers import ZERO, divide, multiply, round_to, subtract, total, truncate_cents
 from usagebill.core.statuses import PaymentStatus
 
 
@@ -125,6 +125,17 @@ class Balance:
     def creditable_items(self) -> list[tuple[Fee, Decimal]]:
         """All creditable amounts of the invoice, as items."""
         return [(fee, Decimal(cents)) for fee in self.fees if (cents := self.creditable_cents_of(fee)) > 0]
+
+    def spread(self, cents: int) -> list[tuple[Fee, Decimal]]:
+        """Items worth `cents`, with taxes and less coupons: the same share of what is left of each fee; all of it, if
+        no more than `cents` is left.
+        """
+        items = self.creditable_items()
+        whole = self.credited(items, None, now=self.invoice.created_at, new_id=str)
+        if cents >= min(whole.total_cents, self.remainder.total_cents) or whole.precise_total <= ZERO:
+            return items
+        share = divide(Decimal(cents), whole.precise_total)
+        return [(fee, round_to(multiply(amount, share), 5)) for fee, amount in items]
 
     def worth(self, items: Sequence[tuple[Fee, Decimal]]) -> int:
         """The total of items in whole cents, with taxes and less coupons."""

@@ -98,8 +98,10 @@ def requested_items(balance: Balance, request: object, *, together: bool = True)
     return amounts
 
 
-def fitting_parts(balance: Balance, requested: Parts, result: Credited) -> Parts:
-    """The requested parts, adjusted by rounding cents. Raises `Invalid` if items or invoice do not allow them."""
+def fitting_parts(balance: Balance, requested: Parts, result: Credited, *, exact: bool = False) -> Parts:
+    """The requested parts, adjusted by rounding cents unless they are `exact`. Raises `Invalid` if items or invoice do
+    not allow them.
+    """
     invoice, of_other_notes, gross = balance.invoice, balance.parts_of_notes(), gross_total(balance.fees)
     total_cents, paid_cents = invoice.total_amount_cents, invoice.total_paid_amount_cents
     problems = validation_errors(
@@ -114,8 +116,12 @@ def fitting_parts(balance: Balance, requested: Parts, result: Credited) -> Parts
     )
     if requested.refund > 0 and invoice.payment_dispute_lost_at is not None:
         problems["refund_amount_cents"] = ["dispute_lost"]
+    if exact and requested.total > balance.remainder.total_cents:
+        problems["base"] = ["higher_than_remaining_invoice_amount"]
     if problems:
         raise Invalid(problems)
+    if exact:
+        return requested
     most = largest_parts(requested, of_other_notes, gross_cents=gross, total_cents=total_cents, paid_cents=paid_cents)
     return adjusted_parts(requested, result, most)
 

@@ -57,6 +57,7 @@ from usagebill.views.customers import customer_summary
 def create(work: Work, request: CreditNoteInput) -> CreditNote:
     """A credit note over items of an invoice's fees, split into credit, refund and offset of the invoice itself.
 
+    Without `items`, the three amounts are spread over all fees: each is credited by the same share of what is left.
     Raises `NotFound` for the invoice or a fee, `NotAllowed` if the invoice cannot be credited, and `Invalid`.
     """
     invoice = credited_invoice(work, request.invoice_id)
@@ -72,7 +73,8 @@ def create(work: Work, request: CreditNoteInput) -> CreditNote:
         raise Invalid(reason="value_is_invalid")
     metadata = sent_metadata(request.metadata)
     balance = balance_of(work, invoice)
-    items = requested_items(balance, request.items)
+    by_item = is_given(request.items)
+    items = requested_items(balance, request.items) if by_item else balance.spread(parts.total)
     return make(
         work,
         balance,
@@ -81,6 +83,7 @@ def create(work: Work, request: CreditNoteInput) -> CreditNote:
         reason=CreditNoteReason(reason),
         description=value_or(request.description, None),
         metadata=metadata,
+        exact=not by_item,
     )
 
 
@@ -129,14 +132,15 @@ def make(
     metadata: Metadata | None = None,
     automatic: bool = False,
     checked: bool = False,
+    exact: bool = False,
     of_void: bool = False,
     void: bool = False,
 ) -> CreditNote:
     """Store a note over `items` and send its messages; a note on a draft is a draft itself, and announced later.
 
     Without `parts` the whole amount is credit. `checked` parts are kept as they are, as far as other notes leave enough
-    of the invoice. `of_void` marks a note made by the void of its invoice; a `void` note never has a balance. Raises
-    `Invalid` for parts that do not fit the items or the invoice.
+    of the invoice; `exact` ones are kept, or refused. `of_void` marks a note made by the void of its invoice; a `void`
+    note never has a balance. Raises `Invalid` for parts that do not fit the items or the invoice.
     """
     invoice = balance.invoice
     note_id = work.new_id()
@@ -147,7 +151,7 @@ def make(
         request = within_parts(requested, balance.remainder)
         result = within(request, result, balance.remainder, now=work.now, new_id=work.new_id)
     else:
-        request = fitting_parts(balance, requested, result)
+        request = fitting_parts(balance, requested, result, exact=exact)
         result = fitted_to(request, result)
     parties = parties_of(work, invoice)
     position = balance.next_position

@@ -11,7 +11,7 @@ from usagebill.requests.inputs import ABSENT, Input, Maybe, described
 
 @Input
 class CreditNoteInput:
-    """`items`: objects of `fee_id` and `amount_cents`, before taxes and coupons. The three amounts are with taxes."""
+    """The three amounts are with taxes."""
 
     invoice_id: Maybe[str] = described(required="create")
     reason: Maybe[str] = ABSENT
@@ -25,7 +25,10 @@ class CreditNoteInput:
     offset_amount_cents: Maybe[Annotated[int, limits.INVOICE_PART]] = described(
         "The amount deducted from the unpaid invoice, with taxes.", unit="cents"
     )
-    items: Maybe[object] = described(required="create")
+    items: Maybe[object] = described(
+        "The fees that are credited: objects of `fee_id` and `amount_cents`, before taxes and coupons.",
+        default="all fees, each by the same share",
+    )
     metadata: Maybe[Mapping[str, object]] = ABSENT
 
 
