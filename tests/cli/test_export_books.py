@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from tests.cli.test_export import exported
 from tests.scenarios import plan_fields
 
 from usagebill import Billing
-from usagebill.cli import main
 from usagebill.runtime.clock import ManualClock
 
 MARCH, APRIL, MAY = date(2026, 3, 1), date(2026, 4, 1), date(2026, 5, 1)
@@ -215,18 +213,6 @@ def test_the_ledger_of_a_month_is_what_the_other_tables_say(books: Books) -> Non
 
 def _bounds(start: date, end: date) -> tuple[str, ...]:
     return ("--from", start.isoformat(), "--to", end.isoformat())
-
-
-def test_the_commands_that_close_a_month_run_as_they_are_written(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
-    books.sell("koch", "a", "b")
-    books.clock.set(at("2026-04-01"))
-    monkeypatch.chdir(books.folder)
-    guide = (Path(__file__).parents[2] / "docs" / "guides" / "month-end.md").read_text(encoding="utf-8")
-    commands = [line.split() for line in guide.splitlines() if line.startswith("    usagebill ")]
-    assert len(commands) >= 9
-    for _, *arguments in commands:
-        done = CliRunner().invoke(main, arguments)
-        assert done.exit_code == 0, (arguments, done.output)
 
 
 def test_plan_fees_in_advance_are_earned_by_the_day(books: Books) -> None:

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from usagebill.cli.options import refusals
 from usagebill.demo.flights import NoFlights, airlines, read_flights
+from usagebill.demo.quarter import Quarter
 from usagebill.demo.year import PREPAID, YEAR, ZONE, Year
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -31,7 +32,10 @@ _SHOWN_MONTH = 7
     help="The database file to create; it can be served afterwards.",
 )
 @click.option("--replace", is_flag=True, help="Delete the file first if it exists.")
-def demo(path: Path, replace: bool) -> None:
+@click.option(
+    "--books", is_flag=True, help="A quarter of a seller in the EU instead, whose last month is to be closed."
+)
+def demo(path: Path, replace: bool, books: bool) -> None:
     """Bill the 336,776 flights that left New York in 2013.
 
     Every airline is a customer with a monthly subscription, every flight one event at its own time. The price list has
@@ -48,9 +52,21 @@ def demo(path: Path, replace: bool) -> None:
         console = Console(width=170)
     with refusals(str(path)):
         try:
-            _run(path, console)
+            if books:
+                _run_quarter(path)
+            else:
+                _run(path, console)
         except NoFlights as problem:
             raise click.ClickException(str(problem)) from problem
+
+
+def _run_quarter(path: Path) -> None:
+    quarter = Quarter(path)
+    try:
+        quarter.live()
+    finally:
+        quarter.close()
+    click.echo(f"January to March 2024 of Lumen GmbH, a seller in Berlin: {path}")
 
 
 def _run(path: Path, console: Console) -> None:
