@@ -16,7 +16,9 @@ from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
 from usagebill.core.errors import BillingError, ThirdPartyError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
 from usagebill.core.organizations import Organization
-from usagebill.core.tasks import BillCustomer
+from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
+from usagebill.core.sync_connections import PushDocument
+from usagebill.core.tasks import AskTaxProvider, BillCustomer, CheckVatNumber, DeliverWebhook
 from usagebill.operations import organizations
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.operations.change_logs import log_changes
@@ -57,9 +59,10 @@ _BATCH = 64
 _LONGEST = 0.013
 _OTHERS_WAIT = 0.01
 _LEFT_ALONE = 0.002
-# The shortest lease of a job; a lease is always longer than the longest request to an outside service.
-_LEASE = timedelta(minutes=5)
-_BEYOND = timedelta(minutes=1)
+# The least time for which no other worker takes a job that makes a request, and the time for one that draws, counts or
+# sends e-mails: so long it waits after a crash.
+_SHORT_LEASE = timedelta(minutes=1)
+_LONG_LEASE = timedelta(minutes=5)
 # The default actors: library callers, and the system while it runs leased jobs.
 _ACTOR = ContextVar("usagebill_actor", default=LIBRARY)
 _log = Log("usagebill.jobs")
@@ -123,15 +126,15 @@ class Billing(Resources):
         if payment_providers is None and deliver:
             self._http_payment_providers = HttpPaymentProviders(self.settings.payment_provider_timeout)
         self.payment_providers: PaymentProviders | None = payment_providers or self._http_payment_providers
-        timeouts = (
-            self.settings.webhook_timeout,
-            self.settings.vat_registry_timeout,
-            self.settings.tax_provider_timeout,
-            self.settings.bridge_timeout,
-            # Some charges take several requests, one after the other.
-            2 * self.settings.payment_provider_timeout,
-        )
-        self.lease = max(_LEASE, timedelta(seconds=3 * max(timeouts)) + _BEYOND)
+        # The seconds of the longest request of a kind of job.
+        self._longest_requests = {
+            DeliverWebhook.kind: self.settings.webhook_timeout,
+            CheckVatNumber.kind: self.settings.vat_registry_timeout,
+            AskTaxProvider.kind: self.settings.tax_provider_timeout,
+            PushDocument.kind: self.settings.bridge_timeout,
+            CollectPayment.kind: self.settings.payment_provider_timeout,
+            AskPaymentProvider.kind: self.settings.payment_provider_timeout,
+        }
         self.serving_seconds = 0.0
         self._last_batch = 0
         self._wakes: list[tuple[Callable[[], None], str | None]] = []
@@ -539,7 +542,7 @@ class Billing(Resources):
 
     def _perform_leased(self, lane: str, instant: datetime, immediate: bool) -> tuple[int, list[tuple[Job, Exception]]]:
         # The instant may be the start of a long run of jobs.
-        until = max(instant, self.clock.now()) + self.lease
+        until = max(instant, self.clock.now()) + self.lease_of(lane)
         jobs = self.store.write(None, lambda tx: tx.jobs.lease(lane, instant, until, immediate=immediate))
         if not jobs:
             return 0, []
@@ -588,6 +591,15 @@ class Billing(Resources):
         return deliveries.tried
 
     # The interface of leased jobs: `JobHost`
+
+    def lease_of(self, kind: str) -> timedelta:
+        """How long no other worker takes a leased job of this kind.
+
+        A request is made in the first half of its lease, and answered in the second. Jobs that take several requests
+        may outlast it: then the same requests are sent twice, with the same keys.
+        """
+        seconds = self._longest_requests.get(kind)
+        return _LONG_LEASE if seconds is None else max(_SHORT_LEASE, timedelta(seconds=2 * seconds))
 
     def transact(self, change: Callable[[Transaction], T]) -> T:
         """Make a change across organizations."""

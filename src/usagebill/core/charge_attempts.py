@@ -48,8 +48,17 @@ def needs_no_method(customer: Customer, collectable: Collectable, choice: Paymen
     return customer.provider_payment_methods == _BANK_TRANSFER or collectable.type is PayableType.PAYMENT_REQUEST
 
 
+def is_news(payment: Payment, answer: Charged) -> bool:
+    """Whether the answer tells the state of the charge. A notice, or another answer to the same request, may have come
+    before: then only an outcome is news, and no failure undoes a success.
+    """
+    if payment.payment_status in LIVE:
+        return payment.unanswered or answer.payment_status not in LIVE
+    return payment.payment_status != answer.payment_status == ChargeStatus.SUCCEEDED
+
+
 def answered(payment: Payment, answer: Charged, now: datetime) -> Payment:
-    """The payment after its charge was answered. If a notice arrived before the answer, the notice's status counts."""
+    """The payment after its charge was answered; its state changes if that `is_news`."""
     sent = replace(
         payment,
         provider_payment_id=answer.provider_payment_id,
@@ -58,7 +67,7 @@ def answered(payment: Payment, answer: Charged, now: datetime) -> Payment:
         unanswered=False,
         updated_at=now,
     )
-    if payment.payment_status not in LIVE:
+    if not is_news(payment, answer):
         return sent
     return replace(
         sent,

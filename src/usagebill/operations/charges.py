@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from usagebill.core.charge_attempts import ChargeStep, answered, charge_step, needs_no_method, refused
+from usagebill.core.charge_attempts import ChargeStep, answered, charge_step, is_news, needs_no_method, refused
 from usagebill.core.collection import (
     AUTHENTICATION_REQUIRED,
     MOST_QUICK_ATTEMPTS,
@@ -182,7 +182,10 @@ def _was_unconfirmed(reader: Reader, collectable: Collectable) -> bool:
 
 
 def conclude(work: Work, job: Job, task: CollectPayment, sent: Sent, answer: Charged | ProviderFailure) -> None:
-    """Act on a response. Without one, the same request is retried later."""
+    """Act on a response. Without one, the same request is retried later.
+
+    If another worker has sent the same request as well, and had its answer first, a failure says nothing new.
+    """
     work.tx.jobs.complete(job)
     payment = work.tx.get(Payment, sent.payment_id)
     collectable = find_payable(work, task.payable_type, task.payable_id)
@@ -192,6 +195,8 @@ def conclude(work: Work, job: Job, task: CollectPayment, sent: Sent, answer: Cha
         forget_method(work, sent.connection.id, provider_method_id)
     if isinstance(answer, Charged):
         _answered(work, payment, collectable, answer)
+    elif not payment.unanswered:
+        return
     elif answer.kind in TEMPORARY_FAILURES:
         _unanswered(work, task, payment, collectable, answer)
     else:
@@ -199,10 +204,10 @@ def conclude(work: Work, job: Job, task: CollectPayment, sent: Sent, answer: Cha
 
 
 def _answered(work: Work, payment: Payment, collectable: Collectable, answer: Charged) -> None:
-    was_live = payment.payment_status in LIVE
+    says_more = is_news(payment, answer)
     payment = answered(payment, answer, work.now)
     work.tx.replace(payment)
-    if not was_live:
+    if not says_more:
         return
     PAYABLES[collectable.type].note(work, collectable.id, None)
     move(work, collectable, charge_event(answer.payment_status), payment)

@@ -139,7 +139,7 @@ def conclude(
     """Act on a notice; retry later if the provider gave no details, or it is ahead of our records."""
     work.tx.jobs.complete(job)
     kept = work.tx.get(ProviderNotice, task.subject_id)
-    if kept is None:
+    if kept is None or kept.status != NoticeStatus.PENDING:
         return
     attempts = task.attempts + 1
     kept = replace(kept, attempts=attempts, updated_at=work.now)

@@ -238,7 +238,7 @@ def _ask(work: Work, payment_id: str) -> None:
 def prepare(work: Work, task: AskPaymentProvider) -> tuple[PaymentConnection, Request[Any]] | None:
     """The request for a refund attempt; None if it has an outcome."""
     attempt = work.tx.get(RefundAttempt, task.subject_id)
-    if attempt is None or attempt.provider_refund_id is not None or attempt.refund_status != PaymentStatus.PENDING:
+    if attempt is None or _is_answered(attempt):
         return None
     payment = work.tx.get(Payment, attempt.payment_id)
     note = _note_of(work, attempt)
@@ -263,6 +263,10 @@ def prepare(work: Work, task: AskPaymentProvider) -> tuple[PaymentConnection, Re
         since=attempt.created_at if attempt.attempts else None,
         at=work.now,
     )
+
+
+def _is_answered(attempt: RefundAttempt) -> bool:
+    return attempt.provider_refund_id is not None or attempt.refund_status != PaymentStatus.PENDING
 
 
 def _is_further(reader: Reader, attempt: RefundAttempt) -> bool:
@@ -293,9 +297,9 @@ def conclude(work: Work, task: AskPaymentProvider, connection: PaymentConnection
 
 
 def fail(work: Work, task: AskPaymentProvider, connection: PaymentConnection, failure: ProviderFailure) -> None:
-    """The provider has refused the refund."""
+    """The provider has refused the refund, unless it has answered otherwise since."""
     attempt = work.tx.get(RefundAttempt, task.subject_id)
-    if attempt is None or failure.kind is FailureKind.NOT_SUPPORTED:
+    if attempt is None or failure.kind is FailureKind.NOT_SUPPORTED or _is_answered(attempt):
         return
     work.tx.replace(replace(attempt, error_code=failure.code))
     attempt = replace(attempt, error_code=failure.code)

@@ -231,7 +231,7 @@ class Calls:
         self, tx: Transaction, instant: datetime, at: datetime, room: int, immediate: bool
     ) -> tuple[list[_Inquiry], list[Work]]:
         # The instant may be the start of a long run of jobs.
-        until = max(instant, at) + self._host.lease
+        until = max(instant, at) + self._host.lease_of(self._kind)
         leased: list[_Inquiry] = []
         works: list[Work] = []
         jobs = tx.jobs.lease(self._kind, instant, until, at_most=room, immediate=immediate) if room else []
@@ -254,7 +254,7 @@ class Calls:
         work.log_changes()
         if prepared is None:
             return None, work
-        ask_before = time.monotonic() + self._host.lease.total_seconds() / 2
+        ask_before = time.monotonic() + self._host.lease_of(self._kind).total_seconds() / 2
         return _Inquiry(job, task, prepared, ask_before), work
 
     # Calling

@@ -307,7 +307,7 @@ class Deliveries:
         self, tx: Transaction, instant: datetime, immediate: bool
     ) -> tuple[list[_Leased], list[tuple[Job, Exception]]]:
         lanes = [lane for lane, due in tx.jobs.lanes(DELIVERY_LANES).items() if due <= instant]
-        until = max(instant, self._host.clock.now()) + self._host.lease
+        until = max(instant, self._host.clock.now()) + self._host.lease_of(DeliverWebhook.kind)
         leased: list[_Leased] = []
         failures: list[tuple[Job, Exception]] = []
         for lane, room in self._rooms(lanes).items():
@@ -331,7 +331,7 @@ class Deliveries:
     # Sending
 
     def _sign_and_send(self, leased: list[_Leased], instant: datetime) -> None:
-        send_before = time.monotonic() + self._host.lease.total_seconds() / 2
+        send_before = time.monotonic() + self._host.lease_of(DeliverWebhook.kind).total_seconds() / 2
         for job, attempt in leased:
             try:
                 keyed = self._keyed(job, attempt)

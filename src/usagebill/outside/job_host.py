@@ -86,10 +86,6 @@ class JobHost(Protocol):
     @property
     def clock(self) -> Clock: ...
     @property
-    def lease(self) -> timedelta:
-        """The duration of a lease."""
-
-    @property
     def serving_seconds(self) -> float:
         """The total seconds that queries and changes of other callers have taken."""
 
@@ -132,6 +128,9 @@ class JobHost(Protocol):
 
     def ask(self, question: Callable[[Transaction], T]) -> T:
         """Run a query across organizations."""
+
+    def lease_of(self, kind: str) -> timedelta:
+        """How long no other worker takes a leased job of this kind."""
 
     def work_of(self, tx: Transaction, organization_id: str, now: datetime) -> Work:
         """A unit of work of an organization, in its own transaction."""
