@@ -10,8 +10,8 @@ from usagebill.core.usage_ceiling import (
     MOST_EVENTS,
     NewUsage,
     UsageCount,
-    counted_until,
     names_of,
+    next_check_at,
     received_after,
     renewed,
 )
@@ -48,26 +48,20 @@ def test_too_many_events_are_counted_and_not_named(noted: list[NewUsage], names:
 
 @pytest.mark.parametrize(
     ("known_at", "later"),
-    [(None, []), (NOON - timedelta(seconds=1), ["a", "b"]), (NOON, ["b"]), (NOON + timedelta(seconds=1), [])],
+    [(NOON - timedelta(seconds=1), ["a", "b"]), (NOON, ["b"]), (NOON + timedelta(seconds=1), [])],
 )
-def test_what_came_after_a_count(known_at: datetime | None, later: list[str]) -> None:
+def test_what_came_after_a_count(known_at: datetime, later: list[str]) -> None:
     noted = [new_usage("a"), new_usage("b", at=NOON + timedelta(seconds=1))]
     assert [new.transaction_ids for new in received_after(noted, known_at)] == [(name,) for name in later]
 
 
 @pytest.mark.parametrize(
-    ("noted", "is_recount", "until"),
-    [
-        # Nothing was noted before the first count, so it includes everything.
-        ([new_usage("a")], False, None),
-        ([], True, None),
-        ([new_usage("b", at=NOON + timedelta(seconds=1)), new_usage("a")], True, NOON + timedelta(seconds=1)),
-    ],
+    ("seconds", "at"),
+    [([5], 5), ([70, 7, 0], 7), ([60, 0], 60), ([61, 0], 0)],
 )
-def test_a_recount_includes_the_latest_noted_event(
-    noted: list[NewUsage], is_recount: bool, until: datetime | None
-) -> None:
-    assert counted_until(noted, is_recount=is_recount) == until
+def test_usage_of_the_first_minute_is_checked_together(seconds: list[int], at: int) -> None:
+    later = [new_usage("a", at=NOON + timedelta(seconds=second)) for second in seconds]
+    assert next_check_at(later) == NOON + timedelta(seconds=at)
 
 
 def count(id: str, amount_cents: int, at: datetime = NOON) -> UsageCount:

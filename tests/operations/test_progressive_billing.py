@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from itertools import permutations
 from typing import Any
 
 import pytest
-from tests.scenarios import Scenario, charge_on
+from tests.scenarios import Scenario, charge_on, plan_fields
 
+from usagebill import Billing
 from usagebill.operations.audit import audit
+from usagebill.runtime.clock import ManualClock
 
 pytestmark = [pytest.mark.now("2024-03-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
 
@@ -405,3 +408,39 @@ def test_usage_that_fell_is_given_back_with_the_taxes_that_were_on_it(box: Scena
     assert note["total_amount_cents"] == 600
     assert closing["sub_total_including_taxes_amount_cents"] == 3103
     assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_an_overdue_check_of_a_new_threshold_bills_what_was_used_until_it_was_due(
+    box: Scenario, *, is_late: bool
+) -> None:
+    subscribed(box)
+    box.event("gb", value=30)
+    box.put("/subscriptions/sub", subscription={"usage_thresholds": [{"amount_cents": 2000, "recurring": True}]})
+    (box.jump_to if is_late else box.travel_to)("2024-03-01T09:00:00Z")
+    box.event("gb", value=50)
+    ahead = [(invoice["created_at"], invoice["fees_amount_cents"]) for invoice in progressive(box)]
+    assert ahead == [("2024-03-01T00:05:00Z", 30 * 100), ("2024-03-01T09:00:00Z", (30 + 50) * 100)]
+
+
+def test_a_check_that_is_overdue_for_a_month_leaves_later_usage_to_one_of_its_own(empty_database: str) -> None:
+    clock = ManualClock(datetime(2024, 3, 30, tzinfo=UTC))
+    with Billing(empty_database, clock=clock, deliver=False) as billing:
+        metric = billing.billable_metrics.create(name="GB", code="gb", aggregation_type="sum_agg", field_name="value")
+        billing.plans.create(
+            **plan_fields(
+                charge_on(metric.id, amount="1"), usage_thresholds=[{"amount_cents": 1000, "recurring": True}]
+            )
+        )
+        billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub")
+        for day, month, used in ((30, 3, 9), (31, 3, 2), (2, 4, 30)):
+            clock.set(datetime(2024, month, day, 12, tzinfo=UTC))
+            billing.events.create(
+                transaction_id=f"{day}", code="gb", external_subscription_id="sub", properties={"value": used}
+            )
+        billing.run_due()
+        ahead = billing.invoices.list(invoice_type="progressive_billing").items
+        assert sorted((str(invoice.created_at.date()), invoice.fees_amount_cents) for invoice in ahead) == [
+            ("2024-03-31", (9 + 2) * 100),
+            ("2024-04-02", 30 * 100),
+        ]

@@ -43,6 +43,8 @@ _PARTS_KEPT = 50
 _FINE_UNITS = Decimal(10) ** 7
 _FINE_STEP = Decimal("0.00000001")
 _SECONDS_OF_A_DAY = 86400
+# Where checks are behind, usage received within this time shares one.
+_GATHERED = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,17 +155,15 @@ def names_of(noted: Iterable[NewUsage]) -> list[str] | None:
     return names if len(names) <= MOST_EVENTS else None
 
 
-def received_after(noted: Iterable[NewUsage], known_at: datetime | None) -> list[NewUsage]:
-    """The usage received after a count that included everything until `known_at`; None: without bound."""
-    return [] if known_at is None else [new for new in noted if new.created_at > known_at]
+def received_after(noted: Iterable[NewUsage], known_at: datetime) -> list[NewUsage]:
+    """The usage received after a check that counts what was known at this instant."""
+    return [new for new in noted if new.created_at > known_at]
 
 
-def counted_until(noted: Iterable[NewUsage], *, is_recount: bool) -> datetime | None:
-    """The latest arrival that the next count includes; None: it includes everything.
-
-    A recount includes the `noted` events. Before the first count none were noted, so that one includes everything.
-    """
-    return max((new.created_at for new in noted), default=None) if is_recount else None
+def next_check_at(later: Iterable[NewUsage]) -> datetime:
+    """When usage that no check has counted is checked: what came within a minute of the first of it, together."""
+    received = [new.created_at for new in later]
+    return max(at for at in received if at <= min(received) + _GATHERED)
 
 
 def renewed(stored: UsageCount | None, count: UsageCount, now: datetime) -> UsageCount:

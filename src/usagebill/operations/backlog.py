@@ -162,11 +162,11 @@ def _subjects(reader: Reader, customer_ids: Sequence[str]) -> list[str]:
     ]
 
 
-def settle_backlog(work: Work, *customer_ids: str, needed: bool = True) -> None:
-    """Run the customers' own overdue jobs in order, as `catch_up` does: for jobs, which run in order themselves, and
-    for what is yet to come.
+def settle_backlog(work: Work, *subjects: str, needed: bool = True) -> None:
+    """Run the overdue jobs of customers and other subjects in order, as `catch_up` does: for jobs, which run in order
+    themselves, and for what is yet to come.
     """
-    while customer_ids and (job := work.tx.jobs.overdue(customer_ids, work.now)) is not None:
+    while subjects and (job := work.tx.jobs.overdue(subjects, work.now)) is not None:
         problem = _problem_with(work, job)
         if problem is None:
             continue

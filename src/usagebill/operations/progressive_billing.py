@@ -77,13 +77,14 @@ def check(work: Work, task: CheckUsageThresholds) -> None:
     """Job: invoice the subscription's usage so far if it has passed a threshold since the last invoice.
 
     The customer's backlog is settled first, because a closed period or a plan change decides which usage is current,
-    and whose. From the midnight of a downgrade on, the check waits for the run that applies it.
+    and whose; an overdue check of other thresholds bills the usage of its own instant. From the midnight of a
+    downgrade on, the check waits for the run that applies it.
     """
     subscription = work.tx.get(Subscription, task.subscription_id)
     if subscription is None or subscription.status not in UNENDED:
         stop_watching(work, task.subscription_id)
         return
-    settle_backlog(work, subscription.customer_id, needed=False)
+    settle_backlog(work, subscription.customer_id, subscription.id, needed=False)
     subscription = work.tx.first(
         Subscription,
         eq("external_id", subscription.external_id),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from functools import partial
 
 from usagebill.core.events import Event
 from usagebill.core.periods.schedule import change_follow_up_at
@@ -14,22 +13,14 @@ from usagebill.core.usage_ceiling import (
     MOST_EVENTS,
     NewUsage,
     UsageCount,
-    counted_until,
     names_of,
+    next_check_at,
     received_after,
     renewed,
 )
 from usagebill.rating.usage_ceiling import UsageCeiling, usage_ceiling, usage_count
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, eq
-
-
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """A count of the events received by `known_at`; of all events if that is None."""
-
-    count: UsageCount
-    known_at: datetime | None
 
 
 def note_events(work: Work, subscription: Subscription, events: Sequence[Event]) -> None:
@@ -61,7 +52,7 @@ def check_new_thresholds(work: Work, *conditions: Condition) -> None:
 
 def stop_watching(work: Work, subscription_id: str) -> None:
     """Drop the recorded usage of a subscription, because nothing waits for it."""
-    work.tx.delete(*_noted(work, subscription_id))
+    work.tx.delete(*work.tx.find(NewUsage, eq("subscription_id", subscription_id)))
     work.tx.delete(*work.tx.find(UsageCount, eq("subscription_id", subscription_id)))
 
 
@@ -70,40 +61,32 @@ def amount_if(
     subscription: Subscription,
     matters: Callable[[int], bool],
 ) -> int | None:
-    """The amount of all usage so far in the running charges period, in cents without taxes, if it `matters`.
+    """The amount of the usage of the running charges period known so far, in cents without taxes, if it `matters`.
 
     None if it certainly does not, which mostly takes no count. If an amount matters, every larger one must too. Much
-    usage is counted on a snapshot, before the write lock is taken; events that come in meanwhile are counted only if
-    they may have made the amount matter.
+    usage is counted on a snapshot, before the write lock is taken. What was received after the check was due has a
+    check of its own.
     """
     stored = work.tx.first(UsageCount, eq("subscription_id", subscription.id))
-    noted = _noted(work, subscription.id)
+    noted = work.tx.find(NewUsage, eq("subscription_id", subscription.id))
+    later = received_after(noted, work.known_at)
+    known = [new for new in noted if new not in later]
+    if later:
+        at = next_check_at(later)
+        work.at(at).schedule(CheckUsageThresholds(subscription_id=subscription.id), at)
     if stored is not None:
-        ceiling = _ceiling(work, subscription, stored, noted)
+        ceiling = _ceiling(work, subscription, stored, known)
         if ceiling is not None and not matters(ceiling.cents):
-            _keep(work, stored, ceiling.count, noted)
+            _keep(work, stored, ceiling.count, known)
             return None
-    known_at = counted_until(noted, is_recount=stored is not None)
-    counted = work.computed(
+    count = work.computed(
         ("usage count", subscription.id),
-        lambda reader: _Counted(usage_count(reader, subscription, known_at=known_at), known_at),
+        partial(usage_count, subscription=subscription),
         inputs=subscription,
         customer_id=subscription.customer_id,
     )
-    count = counted.count
-    later = received_after(noted, counted.known_at)
-    if later:
-        ceiling = _ceiling(work, subscription, count, later)
-        if ceiling is not None and not matters(ceiling.cents):
-            _keep(work, stored, ceiling.count, noted)
-            return None
-        count = usage_count(work, subscription)
-    _keep(work, stored, count, noted)
+    _keep(work, stored, count, known)
     return count.amount_cents if matters(count.amount_cents) else None
-
-
-def _noted(work: Work, subscription_id: str) -> list[NewUsage]:
-    return work.tx.find(NewUsage, eq("subscription_id", subscription_id))
 
 
 def _ceiling(

@@ -245,8 +245,8 @@ def event_bill(reader: Reader, billing: EventBilling, priced: EventPrice, event:
 def progressive_bill(
     reader: Reader, contract: Contract, boundaries: Boundaries, applied: tuple[AppliedThreshold, ...]
 ) -> Bill | None:
-    """All usage of the running charges period so far, less earlier progressive invoices; None without such a period.
-    `applied` are the thresholds that usage has passed.
+    """All usage of the running charges period that is known, less earlier progressive invoices; None without such a
+    period. `applied` are the thresholds that usage has passed.
     """
     if boundaries.charges is None:
         return None
@@ -264,7 +264,7 @@ def progressive_bill(
             subscription=subscription,
             definition=definition,
             window=usage_window(boundaries.charges, cycle_at(contract, reader.now).tz, subscription),
-            # However late it is seen that usage has passed a threshold: what passed it is billed.
+            known_at=reader.known_at,
             with_minimum=False,
         ),
     )

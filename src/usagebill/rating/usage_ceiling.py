@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from usagebill.core.aggregation import Window, lower_bound
 from usagebill.core.billable_metrics import BillableMetric
@@ -52,8 +51,8 @@ class UsageCeiling:
         return sum(self.cents_by_charge.values())
 
 
-def usage_count(reader: Reader, subscription: Subscription, *, known_at: datetime | None = None) -> UsageCount:
-    """Count all usage of the running charges period; with `known_at`, only events received by then.
+def usage_count(reader: Reader, subscription: Subscription) -> UsageCount:
+    """Count all usage of the running charges period that is known.
 
     Raises `NotAllowed` for a subscription that has no such period.
     """
@@ -63,7 +62,7 @@ def usage_count(reader: Reader, subscription: Subscription, *, known_at: datetim
         subscription=subscription,
         currency=definition.plan.amount_currency,
         window=window,
-        known_at=known_at,
+        known_at=reader.known_at,
         current=True,
     )
     counted = []
