@@ -21,9 +21,10 @@ from usagebill.core.payment_notices import (
     is_final,
     outcome_of,
     reaction_to,
+    returned,
     why_not_recorded,
 )
-from usagebill.core.payments import NoticeStatus, Payment
+from usagebill.core.payments import NoticeStatus, Payment, TakenBack
 from usagebill.core.provider_requests import FailureKind, MethodDetails, Payable, PayableType, PaymentMoved
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
@@ -54,47 +55,66 @@ def moved(status: ChargeStatus, **fields: Any) -> PaymentMoved:
     return PaymentMoved(**{"provider_payment_id": "pi_1", "status": status.value, "payment_status": status, **fields})
 
 
+RETURNED, DISPUTED = TakenBack
+CURRENT, TAKEN = {"is_current": True}, {"is_current": True, "is_disputed": True}
+
+
 @pytest.mark.parametrize(
-    ("before", "reported", "takes_back", "reaction"),
+    ("before", "reported", "as_said", "reaction"),
     [
         # A payment moves forward.
-        (PENDING, PROCESSING, False, Reaction.FOLLOW),
-        (PENDING, SUCCEEDED, False, Reaction.FOLLOW),
-        (PROCESSING, SUCCEEDED, False, Reaction.FOLLOW),
-        (PROCESSING, FAILED, False, Reaction.FOLLOW),
-        (FAILED, SUCCEEDED, False, Reaction.FOLLOW),
+        (PENDING, PROCESSING, {}, Reaction.FOLLOW),
+        (PENDING, SUCCEEDED, {}, Reaction.FOLLOW),
+        (PROCESSING, SUCCEEDED, {}, Reaction.FOLLOW),
+        (PROCESSING, FAILED, {}, Reaction.FOLLOW),
+        (PROCESSING, FAILED, TAKEN, Reaction.FOLLOW),
+        (FAILED, SUCCEEDED, {}, Reaction.FOLLOW),
         # Repeated and late notices change nothing.
-        (PROCESSING, PROCESSING, False, Reaction.NONE),
-        (FAILED, FAILED, False, Reaction.NONE),
-        (FAILED, PROCESSING, False, Reaction.NONE),
-        (SUCCEEDED, SUCCEEDED, False, Reaction.NONE),
-        (SUCCEEDED, PROCESSING, True, Reaction.NONE),
-        # A failure after a success is about an earlier attempt, unless the provider returns money so.
-        (SUCCEEDED, FAILED, False, Reaction.NONE),
-        (SUCCEEDED, FAILED, True, Reaction.TAKE_BACK),
+        (PROCESSING, PROCESSING, {}, Reaction.NONE),
+        (FAILED, FAILED, {}, Reaction.NONE),
+        (FAILED, PROCESSING, {}, Reaction.NONE),
+        (SUCCEEDED, SUCCEEDED, {}, Reaction.NONE),
+        (SUCCEEDED, PROCESSING, CURRENT, Reaction.NONE),
+        # A failure after a success is about an earlier attempt, unless it is current.
+        (SUCCEEDED, FAILED, {}, Reaction.NONE),
+        (SUCCEEDED, FAILED, CURRENT, Reaction.RETURN),
+        (SUCCEEDED, FAILED, TAKEN, Reaction.LOSE),
+        # What was returned was once a success: only a new one counts.
+        (RETURNED, FAILED, CURRENT, Reaction.NONE),
+        (RETURNED, FAILED, TAKEN, Reaction.NONE),
+        (RETURNED, SUCCEEDED, {}, Reaction.NONE),
+        (RETURNED, SUCCEEDED, CURRENT, Reaction.FOLLOW),
+        # A lost dispute can be won after all.
+        (DISPUTED, FAILED, TAKEN, Reaction.NONE),
+        (DISPUTED, FAILED, CURRENT, Reaction.NONE),
+        (DISPUTED, SUCCEEDED, {}, Reaction.NONE),
+        (DISPUTED, SUCCEEDED, CURRENT, Reaction.WIN),
     ],
 )
 def test_what_a_notice_does_to_a_payment(
-    before: ChargeStatus, reported: ChargeStatus, takes_back: bool, reaction: Reaction
+    before: ChargeStatus | TakenBack, reported: ChargeStatus, as_said: dict[str, bool], reaction: Reaction
 ) -> None:
-    known = payment(before, method=CARD)
-    assert reaction_to(known, moved(reported), takes_back=takes_back, invoices_wait=False) is reaction
+    known = payment(FAILED if before is RETURNED else SUCCEEDED, method=CARD)
+    if isinstance(before, ChargeStatus):
+        known = replace(known, payment_status=before)
+    known = replace(known, status=before.value)
+    assert reaction_to(known, moved(reported, **as_said), invoices_wait=False) is reaction
 
 
 def test_a_repeated_notice_counts_if_the_answer_to_the_charge_was_lost() -> None:
     known = payment(PROCESSING, unanswered=True)
-    assert reaction_to(known, moved(PROCESSING), takes_back=False, invoices_wait=False) is Reaction.FOLLOW
+    assert reaction_to(known, moved(PROCESSING), invoices_wait=False) is Reaction.FOLLOW
 
 
 def test_a_repeated_refusal_counts_while_invoices_of_the_request_wait_for_it() -> None:
-    assert reaction_to(payment(FAILED), moved(FAILED), takes_back=False, invoices_wait=True) is Reaction.FOLLOW
+    assert reaction_to(payment(FAILED), moved(FAILED), invoices_wait=True) is Reaction.FOLLOW
 
 
 def test_after_a_success_only_an_unknown_method_is_news() -> None:
     report = moved(SUCCEEDED, method=CARD)
-    assert reaction_to(payment(SUCCEEDED), report, takes_back=True, invoices_wait=False) is Reaction.KEEP_METHOD
+    assert reaction_to(payment(SUCCEEDED), report, invoices_wait=False) is Reaction.KEEP_METHOD
     known = payment(SUCCEEDED, method=CARD)
-    assert reaction_to(known, report, takes_back=True, invoices_wait=False) is Reaction.NONE
+    assert reaction_to(known, report, invoices_wait=False) is Reaction.NONE
 
 
 @given(
@@ -104,11 +124,19 @@ def test_after_a_success_only_an_unknown_method_is_news() -> None:
     st.sampled_from([None, CARD]),
 )
 def test_no_notice_moves_a_payment_on_from_success(
-    reported: ChargeStatus, takes_back: bool, invoices_wait: bool, method: MethodDetails | None
+    reported: ChargeStatus, is_current: bool, invoices_wait: bool, method: MethodDetails | None
 ) -> None:
-    report = moved(reported, method=method)
-    reaction = reaction_to(payment(SUCCEEDED), report, takes_back=takes_back, invoices_wait=invoices_wait)
-    assert reaction is not Reaction.FOLLOW
+    report = moved(reported, method=method, is_current=is_current)
+    assert reaction_to(payment(SUCCEEDED), report, invoices_wait=invoices_wait) is not Reaction.FOLLOW
+
+
+def test_a_returned_payment_has_failed_for_the_reason_given() -> None:
+    later = NOW + timedelta(days=3)
+    report = moved(FAILED, is_current=True, error_code="insufficient_funds")
+    known = payment(SUCCEEDED)
+    assert returned(known, report, later) == replace(
+        known, status="returned", payment_status=FAILED, error_code="insufficient_funds", updated_at=later
+    )
 
 
 def test_a_followed_payment_keeps_what_the_notice_does_not_say() -> None:
@@ -174,7 +202,7 @@ def test_a_payment_on_a_page_is_recorded_once_it_succeeded(
 
 @pytest.mark.parametrize("kind", FailureKind)
 def test_a_provider_out_of_reach_is_asked_again(kind: FailureKind) -> None:
-    assert is_final(kind) is (kind not in {FailureKind.UNREACHABLE, FailureKind.THROTTLED})
+    assert is_final(kind) is (kind not in {FailureKind.UNREACHABLE, FailureKind.THROTTLED, FailureKind.UNAUTHORIZED})
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,8 @@ OWN = {
 }
 # Messages that the reference's description has no shape of.
 UNSHOWN = {
-    *("credit_note.provider_refund_failure", "invoice.overpaid", "payment.refund_failure"),
+    *("credit_note.provider_refund_failure", "invoice.overpaid", "invoice.payment_dispute_won"),
+    *("payment.refund_failure", "payment.returned"),
     *("payment_receipt.created", "payment_receipt.generated"),
 }
 

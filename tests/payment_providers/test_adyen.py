@@ -318,10 +318,15 @@ def test_a_cancellation_is_only_requested(
     assert (call.key, call.fields) == ("cancel-p-1", {"merchantAccount": "HooliCOM"})
     assert http.ask(main, Cancel(provider_payment_id="PSP?", key="cancel-p-2")) is None
     cancelled = understood(http, main, adyen.about("PSP1", "CANCELLATION"))
-    failed = ChargeStatus.FAILED
-    assert cancelled == PaymentMoved(provider_payment_id="PSP1", status="Cancelled", payment_status=failed)
+    assert cancelled == PaymentMoved(
+        provider_payment_id="PSP1",
+        status="Cancelled",
+        payment_status=ChargeStatus.FAILED,
+        is_current=True,
+        error_code="Cancelled",
+    )
     refused = understood(http, main, adyen.about("PSP1", "CANCELLATION", success="false"))
-    assert isinstance(refused, Unhandled)
+    assert refused == Unhandled(reason="CANCELLATION changes nothing here", known=False)
 
 
 def test_a_refund_is_pending_until_adyen_says(
@@ -369,7 +374,7 @@ def test_a_dispute_is_about_the_original_payment(
     lost = understood(http, main, adyen.about("PSP1", "CHARGEBACK", additionalData=details, reason="Fraud"))
     assert lost == DisputeLost(provider_payment_id="PSP1", lost_at=NOW, reason="Fraud")
     open_still = adyen.about("PSP1", "CHARGEBACK", additionalData={"disputeStatus": "Undefended"})
-    assert isinstance(understood(http, main, open_still), Unhandled)
+    assert understood(http, main, open_still) == Unhandled(reason="CHARGEBACK changes nothing here", known=False)
 
 
 # Pages
@@ -495,6 +500,14 @@ def test_every_item_is_signed(http: HttpPaymentProviders, adyen: AdyenServer, ma
     [
         ({"eventCode": "REPORT_AVAILABLE"}, True),
         ({"eventCode": "RECURRING_CONTRACT"}, True),
+        ({"eventCode": "CAPTURE"}, True),
+        # About our payments, and for somebody to look at: a dispute has begun.
+        ({"eventCode": "NOTIFICATION_OF_CHARGEBACK"}, False),
+        ({"eventCode": "REQUEST_FOR_INFORMATION"}, False),
+        ({"eventCode": "NOTIFICATION_OF_FRAUD"}, False),
+        ({"eventCode": "CHARGEBACK", "success": "false"}, False),
+        ({"eventCode": "REFUND_FAILED", "success": "false"}, False),
+        ({"eventCode": "SOMETHING_NEW"}, False),
         ({"eventCode": "CHARGEBACK_REVERSED"}, False),
         ({"eventCode": "AUTHORISATION"}, False),
         ({"eventCode": "AUTHORISATION", "amount": {"value": 5, "currency": "XXX"}}, False),

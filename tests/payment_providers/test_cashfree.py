@@ -186,7 +186,7 @@ def test_a_link_that_is_paid(
     assert without_order.provider_payment_id == "1"
 
 
-@pytest.mark.parametrize("status", ["PARTIALLY_PAID", "EXPIRED", "CANCELLED"])
+@pytest.mark.parametrize("status", ["EXPIRED", "CANCELLED"])
 def test_links_that_are_not_paid_change_nothing(
     status: str, http: HttpPaymentProviders, cashfree: CashfreeServer, main: PaymentConnection
 ) -> None:
@@ -199,7 +199,13 @@ def test_links_that_are_not_paid_change_nothing(
     ("type", "content", "known"),
     [
         ("PAYMENT_SUCCESS_WEBHOOK", {}, True),
+        ("PAYMENT_FAILED_WEBHOOK", {}, True),
+        ("PAYMENT_USER_DROPPED_WEBHOOK", {}, True),
+        ("REFUND_STATUS_WEBHOOK", {}, False),
+        ("AUTO_REFUND_STATUS_WEBHOOK", {}, False),
+        ("DISPUTE_CREATED", {}, False),
         ("SOMETHING_NEW", {}, False),
+        ("PAYMENT_LINK_EVENT", {"link_status": "PARTIALLY_PAID"}, False),
         ("PAYMENT_LINK_EVENT", {}, False),
         ("PAYMENT_LINK_EVENT", {"link_status": "LOST"}, False),
         ("PAYMENT_LINK_EVENT", {"link_status": "PAID", "link_notes": {}}, True),

@@ -351,11 +351,27 @@ def test_what_is_reported_of_debits(
         provider_payment_id="PM1",
         status=action,
         payment_status=status,
+        is_current=True,
+        is_disputed=action == "charged_back",
         payable_type=PayableType.INVOICE,
         payable_id="inv-1",
         error_code=f"payments_{action}" if has_failed else None,
         error_message=f"It was {action}." if has_failed else None,
     )
+
+
+def test_an_event_that_comes_late_says_what_is_true_by_now(
+    http: HttpPaymentProviders, gocardless: GoCardlessServer, main: PaymentConnection
+) -> None:
+    http.ask(main, debit())
+    paid = gocardless.payment_event("PM1", "paid_out")
+    gocardless.payment_event("PM1", "failed")
+    moved = understood(http, main, paid)
+    assert isinstance(moved, PaymentMoved)
+    assert (moved.status, moved.payment_status, moved.error_code) == ("failed", ChargeStatus.FAILED, None)
+    gocardless.befall(Fault.BROKEN)
+    with pytest.raises(ProviderFailed):
+        understood(http, main, paid)
 
 
 def test_a_debit_of_a_request_names_it(
@@ -413,8 +429,15 @@ def test_a_mandate_that_is_replaced(
 @pytest.mark.parametrize(
     ("about", "action", "links", "known"),
     [
+        ("payments", "created", {"payment": "PM1"}, True),
+        ("payments", "submitted", {"payment": "PM1"}, True),
         ("payments", "confirmed", {"payment": "PM1"}, True),
         ("payments", "late_failure_settled", {"payment": "PM1"}, True),
+        ("payments", "chargeback_settled", {"payment": "PM1"}, True),
+        # About our debits, and for somebody to look at.
+        ("payments", "something_new", {"payment": "PM1"}, False),
+        ("payments", "paid_out", {"payment": "PM?"}, False),
+        ("refunds", "something_new", {"refund": "RF1"}, False),
         ("mandates", "active", {"mandate": "MD1"}, True),
         ("payouts", "paid", {"payout": "PO1"}, True),
         ("umbrellas", "opened", {}, False),

@@ -99,6 +99,11 @@ class Life:
     def refund_status(self, note: Any) -> Any:
         return self._ask("GET", f"/credit_notes/{note['svc_id']}")["credit_note"]
 
+    def unhandled(self) -> list[str]:
+        """The types of the notices that somebody has to look at."""
+        listed = self.box.billing.view(self.box.billing.payment_connections.notices(status="unhandled"))
+        return [notice["type"] for notice in listed]
+
     def sent(self, *types: str) -> list[str]:
         """The webhooks of these types so far, in order."""
         return [message["webhook_type"] for message in self.box.webhooks if message["webhook_type"] in types]
@@ -481,6 +486,37 @@ def test_a_revoked_key_fails_a_charge_that_was_not_sent_before(box: Scenario) ->
             invoice = life.invoice()
         assert life.reread(invoice)["payment_status"] == "failed"
         assert life.sent("invoice.payment_failure") == ["invoice.payment_failure"]
+
+
+def test_a_notice_of_money_waits_while_the_key_is_revoked(box: Scenario) -> None:
+    """Flutterwave has to be asked about it."""
+    flutterwave = FlutterwaveServer(now=lambda: box.now)
+    with living(box, flutterwave, "NGN") as life:
+        invoice = life.invoice()
+        life.page(invoice)
+        with key_revoked(flutterwave):
+            assert life.notice(flutterwave.page_paid(next(iter(flutterwave.pages)))) == 200
+            box.travel_to("2024-03-05T12:30:00Z")
+        assert life.reread(invoice)["payment_status"] == "pending"
+        box.travel_to("2024-03-05T14:00:00Z")
+        life.assert_paid(invoice)
+
+
+def test_a_page_and_a_charge_are_ended_once_the_key_is_mended(box: Scenario) -> None:
+    stripe = StripeServer(now=lambda: box.now)
+    with living(box, stripe) as life:
+        life.notice(stripe.card_added("cus_1", "pm_1"))
+        stripe.outcomes.extend(["processing", "declined"])
+        charged, paged = life.invoice(), life.invoice()
+        life.page(paged)
+        session = list(stripe.sessions)[-1]
+        with key_revoked(stripe):
+            for invoice in (paged, charged):
+                life.settle_by_hand(invoice)
+            box.travel_to("2024-03-05T12:30:00Z")
+        box.travel_to("2024-03-05T14:00:00Z")
+        assert stripe.sessions[session]["status"] == "expired"
+        assert [item["status"] for item in stripe.intents.values()] == ["canceled", "requires_payment_method"]
 
 
 def test_a_charge_whose_answer_was_lost_is_found_though_its_customer_is_gone(box: Scenario) -> None:

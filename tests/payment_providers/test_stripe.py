@@ -35,6 +35,7 @@ from usagebill.core.provider_requests import (
     DefaultMethodCleared,
     Disconnect,
     DisputeLost,
+    DisputeWon,
     Done,
     ExpirePage,
     FailureKind,
@@ -108,7 +109,7 @@ def test_the_address_of_notices_is_registered_and_its_secret_kept(http: HttpPaym
         registered = sent(stripe, "POST /v1/webhook_endpoints")
         assert registered["url"] == "https://billing.example/webhooks/stripe/org-1?code=a%26b"
         assert registered["api_version"] == "2025-04-30.basil"
-        assert len(registered["enabled_events"]) == 8
+        assert len(registered["enabled_events"]) == 11
 
         moved = replace(main, webhook_id="we_1")
         http.ask(moved, Connect(notice_url="https://billing.example/new"))
@@ -748,7 +749,28 @@ def test_disputes(http: HttpPaymentProviders, stripe: StripeServer, main: Paymen
     http.ask(main, charge("stripe"))
     lost = DisputeLost(provider_payment_id="pi_1", lost_at=NOW, reason="fraudulent")
     assert understood(http, main, stripe.dispute_closed("pi_1")) == lost
-    assert understood(http, main, stripe.dispute_closed("pi_1", "won")) == Unhandled(reason="the dispute is not lost")
+    won = DisputeWon(provider_payment_id="pi_1")
+    assert understood(http, main, stripe.dispute_closed("pi_1", "won")) == won
+    assert understood(http, main, stripe.dispute_closed("pi_1", "warning_closed")) == won
+    assert understood(http, main, stripe.dispute_event("funds_reinstated", "pi_1", "won")) == won
+    odd = understood(http, main, stripe.dispute_closed("pi_1", "something_new"))
+    assert odd == Unhandled(reason="the dispute is something_new", known=False)
+
+
+@pytest.mark.parametrize(
+    "reason", ["bank_cannot_process", "check_returned", "incorrect_account_details", "insufficient_funds"]
+)
+def test_a_debit_that_a_bank_returns_is_no_dispute(
+    reason: str, http: HttpPaymentProviders, stripe: StripeServer, main: PaymentConnection
+) -> None:
+    http.ask(main, charge("stripe"))
+    assert understood(http, main, stripe.dispute_closed("pi_1", "lost", reason)) == PaymentMoved(
+        provider_payment_id="pi_1",
+        status=reason,
+        payment_status=ChargeStatus.FAILED,
+        is_current=True,
+        error_code=reason,
+    )
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,11 @@ class GoCardlessServer(PaymentServer):
 
     def payment_event(self, id: str, action: str) -> Notice:
         """Move a debit to a state; returns the event about it."""
-        self.payments[id]["status"] = action
+        return self.event_now(id, action, action)
+
+    def event_now(self, id: str, action: str, state: str) -> Notice:
+        """An event about a debit, which has this state by now."""
+        self.payments[id]["status"] = state
         metadata = self.payments[id]["metadata"]
         return self.batch(self.event("payments", action, {"payment": id}, resource_metadata=metadata))
 

@@ -408,5 +408,8 @@ class StripeServer(PaymentServer):
         return self.event("charge.refund.updated", {"id": id, "object": "refund", **self.refunds[id]})
 
     def dispute_closed(self, intent: str, status: str = "lost", reason: str = "fraudulent") -> Notice:
+        return self.dispute_event("closed", intent, status, reason)
+
+    def dispute_event(self, kind: str, intent: str, status: str, reason: str = "fraudulent") -> Notice:
         dispute = {"id": self.new_id("dp_"), "object": "dispute", "status": status, "reason": reason, "metadata": {}}
-        return self.event("charge.dispute.closed", {**dispute, "payment_intent": intent})
+        return self.event(f"charge.dispute.{kind}", {**dispute, "payment_intent": intent})

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from usagebill.core.payments import LIVE, Payment, RefundAttempt
+from usagebill.core.payments import LIVE, Payment, RefundAttempt, TakenBack
 from usagebill.core.provider_requests import ProviderCharge
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
@@ -76,7 +76,9 @@ def _differing(payment: Payment, charge: ProviderCharge) -> str | None:
     if (payment.amount_cents, payment.amount_currency) != (charge.amount_cents, charge.currency):
         theirs, here = f"{charge.amount_cents} {charge.currency}", f"{payment.amount_cents} {payment.amount_currency}"
         return f"{theirs} there, {here} here"
-    if payment.payment_status != charge.payment_status and charge.payment_status not in LIVE:
+    # What the bank took back may be listed as before.
+    is_taken = payment.status in tuple(TakenBack)
+    if payment.payment_status != charge.payment_status and charge.payment_status not in LIVE and not is_taken:
         return f"{charge.payment_status.value} there, {payment.payment_status.value} here"
     return None
 

@@ -1,7 +1,7 @@
 """The consequences of a payment provider's notice about a payment.
 
-Notices come twice, late and in any order. A payment only ever moves forward: once it has succeeded, only a dispute
-takes it back.
+Notices come twice, late and in any order. A payment only ever moves forward: once it has succeeded, only the bank takes
+it back, and that can be undone too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import Enum
 
 from usagebill.core.collection import Collectable
-from usagebill.core.payments import LIVE, NoticeStatus, Payment
+from usagebill.core.payments import LIVE, NoticeStatus, Payment, TakenBack
 from usagebill.core.provider_requests import TEMPORARY_FAILURES, FailureKind, PaymentMoved
 from usagebill.core.statuses import ChargeStatus
 
@@ -29,22 +29,29 @@ class Reaction(Enum):
     """The effect of a notice on a known payment."""
 
     FOLLOW = "follow"  # the payment takes the state that the provider reports
-    TAKE_BACK = "take_back"  # a payment that succeeded was returned: its invoices have a lost dispute
+    RETURN = "return"  # a payment that succeeded was returned: it has failed, and its invoices are due again
+    LOSE = "lose"  # a dispute about a payment that succeeded was lost
+    WIN = "win"  # the money that a lost dispute took is back
     KEEP_METHOD = "keep_method"  # only the payment method is new
     NONE = "none"
 
 
-def reaction_to(payment: Payment, moved: PaymentMoved, *, takes_back: bool, invoices_wait: bool) -> Reaction:
+def reaction_to(payment: Payment, moved: PaymentMoved, *, invoices_wait: bool) -> Reaction:
     """The effect of a notice on a known payment.
 
-    `takes_back`: the provider reports a failure after a success if the money was returned; with other providers such a
-    notice is late and about an earlier attempt. `invoices_wait`: the charge of a payment request was refused, and its
-    invoices do not show it yet.
+    A failure after a success undoes it if it is current, else it is late and about an earlier attempt. A payment that
+    was returned succeeds only if that is current. `invoices_wait`: the charge of a payment request was refused, and
+    its invoices do not show it yet.
     """
     if payment.payment_status == ChargeStatus.SUCCEEDED:
-        if moved.payment_status == ChargeStatus.FAILED and takes_back:
-            return Reaction.TAKE_BACK
+        is_disputed = payment.status == TakenBack.DISPUTED
+        if moved.payment_status == ChargeStatus.FAILED and moved.is_current and not is_disputed:
+            return Reaction.LOSE if moved.is_disputed else Reaction.RETURN
+        if moved.payment_status == ChargeStatus.SUCCEEDED and moved.is_current and is_disputed:
+            return Reaction.WIN
         return Reaction.KEEP_METHOD if moved.method is not None and payment.method is None else Reaction.NONE
+    if payment.status == TakenBack.RETURNED and (moved.payment_status == ChargeStatus.FAILED or not moved.is_current):
+        return Reaction.NONE
     is_same = payment.status == moved.status and payment.payment_status == moved.payment_status
     if is_same and not payment.unanswered and not invoices_wait:
         return Reaction.NONE
@@ -73,6 +80,17 @@ def followed(payment: Payment, moved: PaymentMoved, *, method_id: str | None, no
     )
 
 
+def returned(payment: Payment, moved: PaymentMoved, now: datetime) -> Payment:
+    """The payment whose money went back: it has failed after all, for the reason that the provider gives."""
+    return replace(
+        payment,
+        status=TakenBack.RETURNED.value,
+        payment_status=ChargeStatus.FAILED,
+        error_code=moved.error_code or moved.status,
+        updated_at=now,
+    )
+
+
 def why_not_recorded(moved: PaymentMoved, collectable: Collectable | None) -> str | None:
     """The reason why an unknown payment is not recorded; None if it is: one made on a hosted page, for `collectable`.
 
@@ -92,8 +110,8 @@ def why_not_recorded(moved: PaymentMoved, collectable: Collectable | None) -> st
 
 
 def is_final(failure: FailureKind) -> bool:
-    """Whether a provider that failed to explain a notice is not asked again."""
-    return failure not in TEMPORARY_FAILURES
+    """Whether a provider that failed to explain a notice is not asked again. Credentials can be mended."""
+    return failure not in (*TEMPORARY_FAILURES, FailureKind.UNAUTHORIZED)
 
 
 def outcome_of(reasons: Sequence[str], *, outcomes: int, attempts: int) -> NoticeStatus:

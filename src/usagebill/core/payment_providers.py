@@ -29,10 +29,9 @@ class ProviderKind:
 
     `required` and `optional` name the credentials; `settings` the other fields of a connection. `notices_need` is the
     credential that notices are verified with; `fetches` says that `Connect` can fetch it. `statuses` maps the
-    provider's own charge states to ours. `debits`: its charges are debits of bank accounts, which take days.
-    `takes_back`: a succeeded charge may be reported as failed, because the money was taken back. `decimals` are its
-    exceptions from ISO 4217, for amounts in minor units; `steps` are the numbers that such amounts must be multiples
-    of; `currencies` the only ones it accepts, if known.
+    provider's own charge states to ours. `debits`: its charges are debits of bank accounts, which take days. `decimals`
+    are its exceptions from ISO 4217, for amounts in minor units; `steps` are the numbers that such amounts must be
+    multiples of; `currencies` the only ones it accepts, if known.
     """
 
     name: str
@@ -53,7 +52,6 @@ class ProviderKind:
     cancels: bool = False
     authorizes: bool = False
     debits: bool = False
-    takes_back: bool = False
     decimals: Mapping[str, int] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
     currencies: frozenset[str] | None = None
@@ -107,7 +105,6 @@ KINDS: Mapping[str, ProviderKind] = {
             refunds=True,
             cancels=True,
             debits=True,
-            takes_back=True,
             statuses=_words(
                 "pending_customer_approval pending_submission submitted confirmed",
                 "paid_out",
@@ -127,7 +124,6 @@ KINDS: Mapping[str, ProviderKind] = {
             charges=True,
             refunds=True,
             cancels=True,
-            takes_back=True,
             statuses=_words(
                 "AuthorisedPending Received Pending",
                 "Authorised SentForSettle SettleScheduled Settled Refunded",

@@ -119,6 +119,17 @@ def noted_payment(
     )
 
 
+def taken_back(amount_cents: int, parts: Sequence[RequestedInvoice], now: datetime) -> list[RequestedInvoice]:
+    """The parts of a request whose payment over this amount was returned, from the last; only changed ones."""
+    changed = []
+    for part in reversed(parts):
+        cents = min(amount_cents, part.paid_cents)
+        if cents > 0:
+            changed.append(replace(part, paid_cents=part.paid_cents - cents, updated_at=now))
+            amount_cents -= cents
+    return changed
+
+
 def distributed(amount_cents: int, dues: Sequence[int], voided: Mapping[int, int] | None = None) -> list[int]:
     """The part of an amount that each of several dues gets, in cents. The parts add up to the amount.
 

@@ -47,6 +47,14 @@ class SurplusBack(StrEnum):
 
 SURPLUS_BACK = tuple(SurplusBack)
 
+
+class TakenBack(StrEnum):
+    """The state of a payment that succeeded, and whose money the bank took back."""
+
+    RETURNED = "returned"  # for lack of funds, or it was never captured: it has failed after all, and the debt is open
+    DISPUTED = "dispute_lost"  # as the customer wanted: it has succeeded, its invoices have a lost dispute
+
+
 # States of a payment of which a person has to give something back.
 TO_BE_REFUNDED = (MoneyBack.OWED, SurplusBack.OWED)
 
@@ -57,9 +65,9 @@ class Payment:
     through a provider, when it was started.
 
     With a `connection_id` it is collected by that provider: `status` is the provider's own state, `payment_status`
-    ours; `status` is a `MoneyBack` or `SurplusBack` once money of it is to be given back. `sent` is the request that
-    the provider was sent. While it is `unanswered` (the outcome is unknown), the same request is resent, however much
-    has changed meanwhile. `method` is the payment method as it was at the time.
+    ours; `status` is a `MoneyBack` or `SurplusBack` once money of it is to be given back, or `TakenBack`. `sent` is the
+    request that the provider was sent. While it is `unanswered` (the outcome is unknown), the same request is resent,
+    however much has changed meanwhile. `method` is the payment method as it was at the time.
     """
 
     id: str

@@ -422,10 +422,11 @@ def as_known(request: Request[Any], failure: ProviderFailure) -> ProviderFailure
     """What a failure says about the money that the request moves.
 
     Credentials that are refused say nothing about an earlier attempt whose answer was lost: its outcome stays unknown,
-    and it is resent with the same key once they are accepted again.
+    and it is resent with the same key once they are accepted again. A page or charge that is to be ended can still
+    take money until then.
     """
     may_be_done = isinstance(request, Charge | Refund) and request.since is not None
-    is_open = may_be_done and failure.kind is FailureKind.UNAUTHORIZED
+    is_open = (may_be_done or isinstance(request, Cancel | ExpirePage)) and failure.kind is FailureKind.UNAUTHORIZED
     return replace(failure, kind=FailureKind.UNREACHABLE) if is_open else failure
 
 
@@ -464,11 +465,16 @@ class PaymentMoved:
     `amount_cents` and `currency` are those the provider reports, if any. `payable_type`, `payable_id` and `payment_id`
     come from our metadata (`named_payable`); `creates`: it may be a payment on a page that we have not seen before.
     `method` is the payment method, as far as known.
+
+    `is_current`: no older state follows, so that a failure undoes a success. `is_disputed`: the customer's bank has
+    taken the money back as the customer wanted.
     """
 
     provider_payment_id: str
     status: str
     payment_status: ChargeStatus
+    is_current: bool = False
+    is_disputed: bool = False
     amount_cents: int | None = None
     currency: str | None = None
     payable_type: PayableType | None = None
@@ -569,6 +575,13 @@ class DisputeLost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DisputeWon:
+    """The customer's bank has given a payment back after a dispute."""
+
+    provider_payment_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unhandled:
     """The event has no effect. Unless that is `known` to be right, it is kept for somebody to look at."""
 
@@ -585,5 +598,6 @@ Outcome = (
     | AccountReady
     | AccountRefused
     | DisputeLost
+    | DisputeWon
     | Unhandled
 )

@@ -10,7 +10,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_receipts import PaymentReceipt, is_receipted, receipt_number
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice, dues
-from usagebill.core.payments import GIVEN_BACK, Payment
+from usagebill.core.payments import GIVEN_BACK, Payment, TakenBack
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
 
@@ -54,7 +54,7 @@ def audited_receipts(book: ReceiptBook) -> Iterator[Finding]:
         payment = payments.get(receipt.payment_id)
         if payment is None:
             yield _finding("receipt", subject, receipt.id, "payment", "one of its customer's", receipt.payment_id)
-        elif payment.payment_status != ChargeStatus.SUCCEEDED:
+        elif payment.payment_status != ChargeStatus.SUCCEEDED and payment.status != TakenBack.RETURNED:
             status = payment.payment_status
             yield _finding("receipt", subject, receipt.id, "payment_status", ChargeStatus.SUCCEEDED, status)
     receipted = {receipt.payment_id for receipt in book.receipts}

@@ -14,6 +14,7 @@ from usagebill.core.payments import (
     Payment,
     RefundAttempt,
     SurplusBack,
+    TakenBack,
     money_back_word,
     note_refund_status,
 )
@@ -59,9 +60,9 @@ def _payment(payment: Payment, detail: str, expected: object, found: object) -> 
 
 
 def audited_refunds(book: RefundBook) -> Iterator[Finding]:
-    """Each refund belongs to a successful payment. Those of a credit note do not exceed its refund; its status, and
-    that of payments given back, follow them. No payment is paid back beyond its amount, no payment for something that
-    nobody was to pay is kept, and unknown outcomes are inquired about.
+    """Each refund belongs to a payment that had succeeded. Those of a credit note do not exceed its refund; its status,
+    and that of payments given back, follow them. No payment is paid back beyond its amount, no payment for something
+    that nobody was to pay is kept, and unknown outcomes are inquired about.
     """
     payments = {payment.id: payment for payment in book.payments}
     for attempt in book.attempts:
@@ -69,7 +70,7 @@ def audited_refunds(book: RefundBook) -> Iterator[Finding]:
         if payment is None:
             yield _refund(attempt, "payment", "one of its customer's", attempt.payment_id)
             continue
-        if payment.payment_status != ChargeStatus.SUCCEEDED:
+        if payment.payment_status != ChargeStatus.SUCCEEDED and payment.status != TakenBack.RETURNED:
             yield _refund(attempt, "payment_status of the payment", ChargeStatus.SUCCEEDED, payment.payment_status)
         if attempt.credit_note_id is not None:
             yield from _noted(attempt, book)
@@ -117,7 +118,8 @@ def _paid_back(payment: Payment, book: RefundBook) -> Iterator[Finding]:
     ]
     if payment.status in _UNDER_WAY and not given_back:
         yield _payment(payment, "refunds without a credit note", 1, 0)
-    if given_back and payment.status != money_back_word(payment, given_back):
+    was_taken = payment.status in tuple(TakenBack)
+    if given_back and not was_taken and payment.status != money_back_word(payment, given_back):
         word = money_back_word(payment, given_back)
         yield _refund(given_back[-1], "status of the payment", word, payment.status)
     is_paid = payment.payment_status == ChargeStatus.SUCCEEDED

@@ -39,7 +39,7 @@ from usagebill.core.ledger import (
     top_up_entries,
 )
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
-from usagebill.core.payments import Payment, RefundAttempt
+from usagebill.core.payments import Payment, RefundAttempt, TakenBack
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.core.tasks import PostPast
 from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
@@ -48,6 +48,7 @@ from usagebill.operations.backlog import after_backlog, of_everyone
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.filters import named_entities
 from usagebill.queries.payment_requests import request_of
+from usagebill.queries.payments import paid_invoices
 from usagebill.queries.wallets import wallet_of
 from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.runtime.work import Reader, Work
@@ -155,6 +156,15 @@ def post(work: Work, changes: Sequence[Change]) -> None:
         if change.old is not None and posted.fields.isdisjoint(changed_fields(change.old, change.new)):
             continue
         _post(work, posted.document(work, change.new), is_new=change.old is None)
+        if isinstance(change.old, Payment) and isinstance(change.new, Payment):
+            _post_disputes(work, change.old, change.new)
+
+
+def _post_disputes(work: Work, old: Payment, new: Payment) -> None:
+    """A dispute about one of its payments changes what an invoice says, even if it has a lost dispute already."""
+    if TakenBack.DISPUTED in (old.status, new.status):
+        for invoice in paid_invoices(work, new):
+            _post(work, _invoice(work, invoice), is_new=False)
 
 
 def _post(work: Work, document: Document, *, is_new: bool) -> None:
@@ -263,7 +273,9 @@ def _invoice(reader: Reader, invoice: Invoice) -> Document:
 
 
 def _disputed(reader: Reader, invoice: Invoice, lost_at: datetime) -> dict[str, int]:
-    """The cents that a lost dispute took back, by provider: what it had collected by then and not paid back."""
+    """The cents that lost disputes took back, by provider: what it had collected by then and not paid back, of the
+    payments in dispute if these are known.
+    """
     cents: dict[str, int] = {}
     succeeded = eq("payment_status", ChargeStatus.SUCCEEDED)
     collected = [
@@ -276,7 +288,8 @@ def _disputed(reader: Reader, invoice: Invoice, lost_at: datetime) -> dict[str, 
         if paying is not None:
             collected.append((paying, part.paid_cents))
     refunded = eq("refund_status", PaymentStatus.SUCCEEDED)
-    for payment, received in collected:
+    known = [taken for taken in collected if taken[0].status == TakenBack.DISPUTED]
+    for payment, received in known or collected:
         if payment.is_manual:
             continue
         returned = reader.tx.total(
@@ -418,7 +431,7 @@ POSTED: Mapping[type, _Posted] = {
     CreditNote: _Posted(
         _credit_note, frozenset({"status", "voided_amount_cents", "withdrawn_amount_cents", "refund_status"})
     ),
-    Payment: _Posted(_payment, frozenset({"payment_status"})),
+    Payment: _Posted(_payment, frozenset({"payment_status", "status"})),
     RequestedInvoice: _Posted(_allocation, frozenset({"paid_cents"})),
     RefundAttempt: _Posted(_refund, frozenset({"refund_status"})),
     WalletTransaction: _Posted(_top_up, frozenset({"status"})),

@@ -67,8 +67,8 @@ class InvoicePayables:
     def move(self, work: Work, id: str, event: PaymentEvent, payment: Payment | None) -> None:
         """See `Payables`. A payment that succeeded gets its receipt; of a voided or closed invoice it is given back."""
         invoice = _invoice(work, id)
-        is_voided = invoice.status == InvoiceStatus.VOIDED
-        if is_voided and payment is not None and payment.payment_status == ChargeStatus.SUCCEEDED:
+        has_changed = payment is not None and payment.payment_status == ChargeStatus.SUCCEEDED
+        if invoice.status == InvoiceStatus.VOIDED and (has_changed or event is PaymentEvent.RETURNED):
             event = PaymentEvent.RECOUNTED
         invoice = move_payment(work, invoice, event)
         if payment is not None and invoice.status in NOT_TO_BE_PAID:

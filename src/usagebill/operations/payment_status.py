@@ -12,9 +12,10 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_requests import dues
 from usagebill.core.payment_tasks import AskPaymentProvider, SettleActivation
 from usagebill.core.payments import LIVE, Payment, PaymentPage
+from usagebill.core.periods.schedule import overdue_at
 from usagebill.core.provider_requests import ProviderErrand
 from usagebill.core.statuses import PaymentStatus
-from usagebill.core.tasks import SettleTopUp
+from usagebill.core.tasks import MarkOverdue, SettleTopUp
 from usagebill.operations import synced_documents
 from usagebill.operations.dunning_progress import was_paid
 from usagebill.queries.payment_requests import requested_invoices, requests_of_invoice
@@ -53,13 +54,15 @@ def move_payment(work: Work, invoice: Invoice, event: PaymentEvent) -> Invoice:
 def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus, *, tells: bool = True) -> Invoice:
     """Store the invoice as pending, succeeded or failed, and send a message if that is new.
 
-    Once it has succeeded, it is no longer overdue, and nothing is due on it (`due_changed`). The credits of a top-up
-    follow its invoice.
+    Once it has succeeded, it is no longer overdue, and nothing is due on it (`due_changed`); if that is undone, it will
+    be overdue in time. The credits of a top-up follow its invoice.
     """
     changed = with_payment_status(invoice, status, work.now)
     work.tx.replace(changed)
     if invoice.payment_overdue and status == PaymentStatus.SUCCEEDED:
         was_paid(work, invoice)
+    if invoice.payment_status == PaymentStatus.SUCCEEDED != status:
+        watch_payment(work, changed)
     for fee in work.tx.find(Fee, eq("invoice_id", invoice.id)):
         if fee.payment_status != status:
             work.tx.replace(replace(fee, payment_status=status, updated_at=work.now))
@@ -76,6 +79,13 @@ def set_payment_status(work: Work, invoice: Invoice, status: PaymentStatus, *, t
     if invoice.invoice_type == InvoiceType.SUBSCRIPTION and invoice.status == InvoiceStatus.OPEN:
         _settle_activation(work, changed)
     return changed
+
+
+def watch_payment(work: Work, invoice: Invoice) -> None:
+    """Schedule the job that marks an invoice as overdue if it is not paid by then."""
+    if invoice.status == InvoiceStatus.FINALIZED:
+        task = MarkOverdue(customer_id=invoice.customer_id, invoice_id=invoice.id)
+        work.schedule(task, max(overdue_at(invoice.payment_due_date), work.now))
 
 
 def _settle_activation(work: Work, invoice: Invoice) -> None:

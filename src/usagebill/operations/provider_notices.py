@@ -13,7 +13,7 @@ from usagebill.core.collection import MOST_QUICK_ATTEMPTS, Collectable, retry_de
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid
 from usagebill.core.invoices.life_cycle import InvoiceStatus
-from usagebill.core.invoices.payment_states import notice_event
+from usagebill.core.invoices.payment_states import PaymentEvent, notice_event
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.payment_notices import (
@@ -26,6 +26,7 @@ from usagebill.core.payment_notices import (
     is_final,
     outcome_of,
     reaction_to,
+    returned,
     why_not_recorded,
 )
 from usagebill.core.payment_providers import PaymentConnection
@@ -37,6 +38,7 @@ from usagebill.core.payments import (
     PaymentMethod,
     ProviderNotice,
     RefundAttempt,
+    TakenBack,
     is_refund_late,
 )
 from usagebill.core.provider_requests import (
@@ -44,6 +46,7 @@ from usagebill.core.provider_requests import (
     AccountRefused,
     DefaultMethodCleared,
     DisputeLost,
+    DisputeWon,
     FailureKind,
     MethodAdded,
     MethodRemoved,
@@ -57,7 +60,7 @@ from usagebill.core.provider_requests import (
     Unhandled,
 )
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
-from usagebill.operations.disputes import lose
+from usagebill.operations.disputes import lose_payment, win_payment
 from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure
 from usagebill.operations.payment_methods import clear_default, forget_method, keep_method, stop_method
 from usagebill.operations.payment_orders import order_look_up, order_payment, order_refund_look_up
@@ -72,9 +75,8 @@ from usagebill.storage.conditions import any_of, asc, eq, less
 from usagebill.storage.ports import Page
 from usagebill.views.payments import payment_view
 
-# The retention of notices, and the retry delay of those that are ahead of our own records.
+# The retention of notices.
 _KEPT = timedelta(days=90)
-_LOOK_AGAIN = timedelta(seconds=3)
 _MOST_DROPPED = 100
 _log = Log("usagebill.payments")
 
@@ -156,7 +158,7 @@ def conclude(
     status = outcome_of(reasons, outcomes=len(answer), attempts=attempts)
     if status is NoticeStatus.PENDING:
         work.tx.replace(kept)
-        work.schedule(replace(task, attempts=attempts), work.now + _LOOK_AGAIN)
+        work.schedule(replace(task, attempts=attempts), work.now + retry_delay(attempts))
         return
     if status is NoticeStatus.UNHANDLED:
         _say(kept, connection, next(reason for reason in reasons if reason not in EXPECTED))
@@ -186,13 +188,15 @@ def _payment_moved(work: Work, connection: PaymentConnection, moved: PaymentMove
     collectable = find_payable(work, payment.payable_type, payment.payable_id)
     if collectable is None:
         return "what it paid is gone"
-    reaction = reaction_to(
-        payment, moved, takes_back=connection.traits.takes_back, invoices_wait=_is_news_to_invoices(work, payment)
-    )
-    match reaction:
-        case Reaction.TAKE_BACK:
-            _lose(work, payment, moved.error_message or moved.status)
+    match reaction_to(payment, moved, invoices_wait=_is_news_to_invoices(work, payment)):
+        case Reaction.RETURN:
+            _return(work, collectable, payment, moved)
             return None
+        case Reaction.LOSE:
+            lose_payment(work, payment, work.now, moved.error_message or moved.status)
+            return None
+        case Reaction.WIN:
+            return None if win_payment(work, payment) else REPEATED
         case Reaction.KEEP_METHOD:
             work.tx.replace(replace(payment, method=moved.method, updated_at=work.now))
             return REPEATED
@@ -200,7 +204,7 @@ def _payment_moved(work: Work, connection: PaymentConnection, moved: PaymentMove
             return REPEATED
         case Reaction.FOLLOW:
             pass
-        case _:
+        case reaction:
             assert_never(reaction)
     payment = _moved(work, payment, moved)
     if moved.payment_status == ChargeStatus.FAILED and _is_left_alone(work, collectable, payment):
@@ -216,11 +220,13 @@ def _is_news_to_invoices(reader: Reader, payment: Payment) -> bool:
     return any(invoice.payment_status == PaymentStatus.PENDING for invoice in paid_invoices(reader, payment))
 
 
+def _payment_at(reader: Reader, connection: PaymentConnection, provider_payment_id: str) -> Payment | None:
+    return reader.tx.first(Payment, eq("connection_id", connection.id), eq("provider_payment_id", provider_payment_id))
+
+
 def _known_payment(reader: Reader, connection: PaymentConnection, moved: PaymentMoved) -> Payment | None:
     """Our payment, by the provider's id, else by our own id that we sent with an unanswered charge."""
-    payment = reader.tx.first(
-        Payment, eq("connection_id", connection.id), eq("provider_payment_id", moved.provider_payment_id)
-    )
+    payment = _payment_at(reader, connection, moved.provider_payment_id)
     if payment is not None or moved.creates:
         return payment
     if moved.payment_id is not None:
@@ -254,12 +260,28 @@ def _settle(work: Work, collectable: Collectable, payment: Payment, moved: Payme
         if collectable.type is PayableType.INVOICE and not was_paid:
             work.emit("payment.succeeded", lambda: payment_view(work, payment), payment.id)
     elif payment.payment_status == ChargeStatus.FAILED and not was_paid:
-        message = moved.error_message or moved.status
-        failure = ProviderFailure(kind=FailureKind.DECLINED, code=moved.error_code or moved.status, message=message)
-        tell_failure(work, collectable, failure)
+        _tell_why(work, collectable, moved)
     move(work, collectable, notice_event(payment.payment_status), payment)
     if payment.payment_status in LIVE:
         order_look_up(work, payment)
+
+
+def _tell_why(work: Work, collectable: Collectable, moved: PaymentMoved) -> None:
+    message = moved.error_message or moved.status
+    failure = ProviderFailure(kind=FailureKind.DECLINED, code=moved.error_code or moved.status, message=message)
+    PAYABLES[collectable.type].note(work, collectable.id, failure)
+    tell_failure(work, collectable, failure)
+
+
+def _return(work: Work, collectable: Collectable, payment: Payment, moved: PaymentMoved) -> None:
+    """A payment that had succeeded was taken back: its debt is open again."""
+    payment = returned(payment, moved, work.now)
+    work.tx.replace(payment)
+    work.emit("payment.returned", lambda: payment_view(work, payment), payment.id)
+    move(work, collectable, PaymentEvent.RETURNED, payment)
+    due = find_payable(work, collectable.type, collectable.id)
+    if due is not None and due.payment_status == PaymentStatus.FAILED:
+        _tell_why(work, due, moved)
 
 
 def _is_left_alone(work: Work, collectable: Collectable, failed: Payment) -> bool:
@@ -343,19 +365,24 @@ def _known_refund(reader: Reader, connection: PaymentConnection, moved: RefundMo
 
 
 def _dispute_lost(work: Work, connection: PaymentConnection, lost: DisputeLost) -> str | None:
-    payment = work.tx.first(
-        Payment, eq("connection_id", connection.id), eq("provider_payment_id", lost.provider_payment_id)
-    )
+    payment = _payment_at(work, connection, lost.provider_payment_id)
     if payment is None:
         return TOO_EARLY
-    for invoice in paid_invoices(work, payment):
-        lose(work, invoice, lost.lost_at, lost.reason)
+    if payment.payment_status in LIVE:
+        return TOO_EARLY
+    if payment.payment_status == ChargeStatus.FAILED:
+        return "the payment has failed"
+    if payment.status == TakenBack.DISPUTED:
+        return REPEATED
+    lose_payment(work, payment, lost.lost_at, lost.reason)
     return None
 
 
-def _lose(work: Work, payment: Payment, reason: str) -> None:
-    for invoice in paid_invoices(work, payment):
-        lose(work, invoice, work.now, reason)
+def _dispute_won(work: Work, connection: PaymentConnection, won: DisputeWon) -> str | None:
+    payment = _payment_at(work, connection, won.provider_payment_id)
+    if payment is None:
+        return TOO_EARLY
+    return None if win_payment(work, payment) else REPEATED
 
 
 # Customers and their methods
@@ -437,6 +464,7 @@ _APPLY: Mapping[type, Callable[[Work, PaymentConnection, Any], str | None]] = {
     PaymentMoved: _payment_moved,
     RefundMoved: _refund_moved,
     DisputeLost: _dispute_lost,
+    DisputeWon: _dispute_won,
     MethodAdded: _method_added,
     DefaultMethodCleared: _default_cleared,
     MethodRemoved: _method_removed,

@@ -11,7 +11,7 @@ from usagebill.core.dunning import DunningCampaign
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.payment_states import FAILED_CHARGES, PaymentEvent, Telling, move as moved, request_event
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.payment_requests import PaymentRequest, dues, is_ready, noted_payment
+from usagebill.core.payment_requests import PaymentRequest, dues, is_ready, noted_payment, taken_back
 from usagebill.core.payments import GIVEN_BACK, Payment
 from usagebill.core.provider_requests import Payable, PayableLine, PayableType, ProviderFailure
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
@@ -63,6 +63,9 @@ class RequestPayables:
         """
         request = request_of(work, id)
         succeeded = payment is not None and payment.payment_status == ChargeStatus.SUCCEEDED
+        if payment is not None and event is PaymentEvent.RETURNED:
+            for part in taken_back(payment.amount_cents, parts_of_request(work, request), work.now):
+                work.tx.replace(part)
         if payment is not None and succeeded:
             payment = _note_paid(work, request, payment)
             if payment.status in GIVEN_BACK:
@@ -119,9 +122,10 @@ def _move_invoices(work: Work, request: PaymentRequest, event: PaymentEvent) -> 
     if follows is None:
         return
     for invoice in requested_invoices(work, request):
-        if invoice.status == InvoiceStatus.VOIDED:
-            continue
-        move_payment(work, invoice, follows)
+        if invoice.status != InvoiceStatus.VOIDED:
+            move_payment(work, invoice, follows)
+        elif follows is PaymentEvent.RETURNED:
+            move_payment(work, invoice, PaymentEvent.RECOUNTED)
 
 
 def _move_request(work: Work, request: PaymentRequest, event: PaymentEvent) -> None:

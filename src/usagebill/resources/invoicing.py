@@ -111,6 +111,7 @@ class Invoices(Resource):
                 "invoice.deleted": "A draft was deleted.",
                 "invoice.payment_status_updated": "The payment status of an invoice changed.",
                 "invoice.payment_overdue": "An invoice is overdue.",
+                "invoice.payment_dispute_won": "The money that a lost dispute took is back.",
                 "invoice.overpaid": "More was paid for an invoice than is due; a payment can be refunded.",
                 "invoice.resynced": "An invoice is to be pushed to a CRM again.",
             }.items()

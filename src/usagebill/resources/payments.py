@@ -34,6 +34,7 @@ class Payments(Resource):
 
     views: ClassVar[Views] = {Payment: payment_view}
     messages: ClassVar[Messages] = {
+        "payment.returned": Message("The money of a payment went back, and its debt is open again.", PaymentView),
         "payment.refund_failure": Message("What a payment brought too much has to be given back by hand.", PaymentView),
         "payment.requires_action": Message("A customer has to confirm a payment.", PaymentView),
         "payment.succeeded": Message("A payment provider reported a successful payment.", PaymentView),

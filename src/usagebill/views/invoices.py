@@ -436,6 +436,7 @@ INVOICE_MESSAGES: Mapping[str, type[InvoiceOfCustomer]] = {
     "invoice.deleted": BilledInvoice,
     "invoice.payment_status_updated": InvoiceAndFees,
     "invoice.payment_overdue": TaxedInvoice,
+    "invoice.payment_dispute_won": TaxedInvoice,
     "invoice.overpaid": TaxedInvoice,
     "invoice.resynced": BilledInvoice,
 }

@@ -41,6 +41,7 @@ class PaymentView(TypedDict):
     provider_customer_id: str | None
     payment_method_id: Id | None
     next_action: Mapping[str, object]
+    error_code: str | None
     created_at: Instant
 
 
@@ -81,5 +82,6 @@ def payment_view(reader: Reader, payment: Payment) -> PaymentView:
         "provider_customer_id": payment.provider_customer_id,
         "payment_method_id": payment.payment_method_id,
         "next_action": payment.next_action,
+        "error_code": payment.error_code,
         "created_at": instant_text(payment.created_at),
     }

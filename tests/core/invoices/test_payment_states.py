@@ -44,6 +44,9 @@ ROWS = [
     (UNPAID, PaymentEvent.REQUEST_FAILED, FAILED, False, True, True),
     ((SUCCEEDED,), PaymentEvent.REQUEST_FAILED, None, False, None, False),
     ((SUCCEEDED,), PaymentEvent.REQUEST_PENDING, None, False, None, False),
+    # What was returned is due again; if it was not paid anyway, another charge may be under way.
+    (UNPAID, PaymentEvent.RETURNED, None, True, None, False),
+    ((SUCCEEDED,), PaymentEvent.RETURNED, FAILED, True, True, True),
     # Of a voided invoice it is counted until it is given back.
     (UNPAID, PaymentEvent.RECOUNTED, None, True, None, False),
     ((SUCCEEDED,), PaymentEvent.RECOUNTED, None, True, None, False),
@@ -75,14 +78,21 @@ def test_nothing_pays_an_invoice_of_which_something_is_left(event: PaymentEvent,
         assert whole.with_left(0) == whole.with_left(-1) == whole
 
 
+def test_a_payment_that_was_not_needed_is_returned_and_the_invoice_stays_paid() -> None:
+    back = move(SUCCEEDED, PaymentEvent.RETURNED)
+    assert back.with_left(1) == back
+    assert back.with_left(0) == back.with_left(-1) == Move(counts=True)
+
+
 def test_whatever_happens_to_an_invoice_is_in_the_table() -> None:
     assert set(MOVES) == {(status, event) for status in ANY for event in PaymentEvent}
     unpaid = {event for before, event, *_ in ROWS if before in (UNPAID, ANY)}
     assert unpaid == set(PaymentEvent)
 
 
-def test_what_is_paid_stays_paid_whatever_its_payments_come_to() -> None:
-    assert {made.status for (status, _), made in MOVES.items() if status == SUCCEEDED} == {None}
+def test_what_is_paid_stays_paid_until_a_payment_is_returned() -> None:
+    undone = [event for (status, event), made in MOVES.items() if status == SUCCEEDED and made.status is not None]
+    assert undone == [PaymentEvent.RETURNED]
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 An invoice is pending, succeeded or failed. `ready_for_payment_processing` says whether another charge may begin. What
 was received and offset decides whether it has succeeded, wherever the money came from (`Move.with_left`). Once it has,
-payment events no longer change its status; money that arrives anyway is recorded with its payments, and the paid amount
-exceeds the total.
+payment events no longer change its status, unless a payment is returned; money that arrives anyway is recorded with its
+payments, and the paid amount exceeds the total.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class PaymentEvent(StrEnum):
     REQUEST_SUCCEEDED = "request_succeeded"  # a payment request with it was paid
     REQUEST_PENDING = "request_pending"
     REQUEST_FAILED = "request_failed"
+    RETURNED = "returned"  # a payment that had succeeded was taken back, and what it paid is due again
     RECOUNTED = "recounted"  # money for a voided invoice came, or a surplus went back
 
 
@@ -60,8 +61,11 @@ class Move:
 
     def with_left(self, cents: int) -> Move:
         """The effect if this many cents are neither paid nor offset afterwards: while something is left, a payment
-        through a provider leaves it pending, to be charged; one by hand, or a credit note, keeps the status.
+        through a provider leaves it pending, to be charged; one by hand, or a credit note, keeps the status. If nothing
+        is, a payment that was returned was not needed.
         """
+        if self.status is PaymentStatus.FAILED and self.counts and cents <= 0:
+            return replace(self, status=None, ready=None, tells=Telling.NEVER)
         if self.status is not PaymentStatus.SUCCEEDED or cents <= 0:
             return self
         if self.ready is None:
@@ -87,15 +91,18 @@ _UNPAID: Mapping[PaymentEvent, Move] = {
     _E.REQUEST_SUCCEEDED: Move(status=_P.SUCCEEDED, ready=False, counts=True, tells=_CHANGE),
     _E.REQUEST_PENDING: Move(status=_P.PENDING, ready=False, tells=_CHANGE),
     _E.REQUEST_FAILED: Move(status=_P.FAILED, ready=True, tells=_CHANGE),
+    # Another charge may be under way.
+    _E.RETURNED: Move(counts=True),
     _E.RECOUNTED: Move(counts=True),
 }
 
-# Once paid: further money is counted, so that it is visible and can be given back.
+# Once paid: further money is counted, so that it is visible and can be given back; only money that goes back undoes it.
 _PAID: Mapping[PaymentEvent, Move] = {
     _E.CHARGE_SUCCEEDED: Move(counts=True),
     _E.NOTICE_SUCCEEDED: Move(counts=True),
     _E.REQUEST_SUCCEEDED: Move(counts=True),
     _E.PAID_BY_HAND: Move(counts=True),
+    _E.RETURNED: Move(status=_P.FAILED, ready=True, counts=True, tells=_CHANGE),
     _E.RECOUNTED: Move(counts=True),
 }
 
@@ -133,6 +140,7 @@ _OF_REQUESTS = {
     _E.NOTICE_SUCCEEDED: _E.REQUEST_SUCCEEDED,
     _E.NOTICE_PROCESSING: _E.REQUEST_PENDING,
     _E.NOTICE_FAILED: _E.REQUEST_FAILED,
+    _E.RETURNED: _E.RETURNED,
 }
 
 

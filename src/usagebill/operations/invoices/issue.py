@@ -16,7 +16,6 @@ from usagebill.core.invoices.life_cycle import InvoiceEvent, InvoiceStatus, Invo
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import Payment
-from usagebill.core.periods.schedule import overdue_at
 from usagebill.core.provider_requests import ProviderErrand
 from usagebill.core.statuses import ChargeStatus, PaymentStatus, TaxStatus
 from usagebill.core.tasks import MarkOverdue
@@ -29,6 +28,7 @@ from usagebill.operations.emails.orders import email_on_issue
 from usagebill.operations.invoices.numbering import numbered
 from usagebill.operations.issuers import version_of
 from usagebill.operations.payment_orders import collect_on_issue
+from usagebill.operations.payment_status import watch_payment
 from usagebill.queries.contracts import contract_of, parties_of
 from usagebill.queries.customers import customer_of
 from usagebill.queries.invoices import occasion_among
@@ -108,7 +108,7 @@ def issue(
     periods = copy_subscriptions(work, invoice, contracts, periods)
     immediate = _is_immediate(invoice, periods)
     if invoice.payment_status != PaymentStatus.SUCCEEDED:
-        _watch_payment(work, invoice)
+        watch_payment(work, invoice)
         collect_on_issue(work, invoice, customer)
     if was_hidden:
         _show_payments(work, invoice)
@@ -169,11 +169,6 @@ def _contract(reader: Reader, period: BillingPeriod) -> Contract | None:
     return None if subscription is None else contract_of(reader, subscription)
 
 
-def _watch_payment(work: Work, invoice: Invoice) -> None:
-    task = MarkOverdue(customer_id=invoice.customer_id, invoice_id=invoice.id)
-    work.schedule(task, max(overdue_at(invoice.payment_due_date), work.now))
-
-
 def mark_overdue(work: Work, task: MarkOverdue) -> None:
     """Job: mark an unpaid invoice as overdue after its due date, unless a dispute over it was lost."""
     invoice = work.tx.get(Invoice, task.invoice_id)
@@ -181,7 +176,7 @@ def mark_overdue(work: Work, task: MarkOverdue) -> None:
     if invoice is None or due is None:
         return
     if due > work.now:
-        _watch_payment(work, invoice)
+        watch_payment(work, invoice)
         return
     overdue = replace(invoice, payment_overdue=True, updated_at=work.now)
     work.tx.replace(overdue)

@@ -27,6 +27,7 @@ from usagebill.core.provider_requests import (
     Charged,
     CheckoutUrl,
     DisputeLost,
+    DisputeWon,
     Done,
     ExpirePage,
     FailureKind,
@@ -72,7 +73,17 @@ _LONGEST_LINK = timedelta(days=70) - timedelta(minutes=1)
 _IN_PROGRESS = "704"
 # Adyen keeps a key for at least a week.
 _KEYS_LAST = timedelta(days=6)
-_NO_EFFECT = ("OFFER_CLOSED", "REPORT_AVAILABLE", "RECURRING_CONTRACT")
+# They follow from one of the others, or are not about a payment.
+_NO_EFFECT = ("OFFER_CLOSED", "REPORT_AVAILABLE", "RECURRING_CONTRACT", "CAPTURE", "INFORMATION_SUPPLIED")
+_LOST = ("CHARGEBACK", "DISPUTE_DEFENSE_PERIOD_ENDED", "SECOND_CHARGEBACK", "PREARBITRATION_LOST")
+# The last two are only sent for a loss.
+_LOST_FOR_GOOD = ("SECOND_CHARGEBACK", "PREARBITRATION_LOST")
+_WON = ("CHARGEBACK_REVERSED", "PREARBITRATION_WON", "ISSUER_RESPONSE_TIMEFRAME_EXPIRED")
+_LOST_STATES = ("Lost", "Accepted", "Expired")
+# Reasons of a bank that returns a debit which its customer did not object to: no funds, a closed or wrong account.
+_RETURNS = """
+AC01 AC04 AC06 AC13 AG01 AG02 AM04 MD07 MS03 RC01 R01 R02 R03 R04 R09 R16 R20
+"""
 _SHOPPER = ("shopperReference", "recurring.shopperReference", "tokenization.shopperReference")
 _METHOD = ("recurring.recurringDetailReference", "tokenization.storedPaymentMethodId")
 
@@ -226,19 +237,24 @@ class AdyenProvider(PaymentProvider):
                 return (_account(item, has_succeeded),)
             case "AUTHORISATION":
                 return (_payment_moved(item, has_succeeded),)
-            case "CANCELLATION" if has_succeeded:
-                id = required_text(item, "originalReference")
-                status = ChargeStatus.FAILED
-                return (PaymentMoved(provider_payment_id=id, status="Cancelled", payment_status=status),)
+            case "CANCELLATION" | "TECHNICAL_CANCEL" if has_succeeded:
+                return (_undone(item, "Cancelled"),)
+            case "CAPTURE_FAILED" if has_succeeded:
+                return (_undone(item, "CaptureFailed"),)
+            case "CAPTURE" if not has_succeeded:
+                return (_undone(item, "CaptureFailed"),)
+            case "CHARGEBACK" if has_succeeded and _is_return(item):
+                return (_undone(item, "Returned"),)
             case "REFUND":
                 return (_refund_moved(item, has_succeeded=has_succeeded),)
             case "REFUND_FAILED" | "REFUNDED_REVERSED" if has_succeeded:
                 return (_refund_moved(item, has_succeeded=False),)
-            case "CHARGEBACK" if has_succeeded and text(item, "additionalData", "disputeStatus") == "Lost":
+            case type if type in _LOST and has_succeeded and _is_lost(item, type):
                 return (_dispute(item),)
-            case "CANCELLATION" | "REFUND_FAILED" | "REFUNDED_REVERSED" | "CHARGEBACK":
-                return (Unhandled(reason=f"{notice.type} without effect"),)
-        return (Unhandled(reason=f"{notice.type} changes nothing", known=notice.type in _NO_EFFECT),)
+            case type if type in _WON and has_succeeded:
+                return (DisputeWon(provider_payment_id=required_text(item, "originalReference")),)
+        is_known = notice.type in _NO_EFFECT and has_succeeded
+        return (Unhandled(reason=f"{notice.type} changes nothing here", known=is_known),)
 
     # Requests
 
@@ -428,6 +444,25 @@ def _refund_moved(item: Json, *, has_succeeded: bool) -> RefundMoved:
         refund_status=PaymentStatus.SUCCEEDED if has_succeeded else PaymentStatus.FAILED,
         key=text(item, "merchantReference"),
     )
+
+
+def _undone(item: Json, status: str) -> PaymentMoved:
+    return PaymentMoved(
+        provider_payment_id=required_text(item, "originalReference"),
+        status=status,
+        payment_status=ChargeStatus.FAILED,
+        is_current=True,
+        error_code=text(item, "additionalData", "chargebackReasonCode") or status,
+        error_message=text(item, "reason"),
+    )
+
+
+def _is_return(item: Json) -> bool:
+    return text(item, "additionalData", "chargebackReasonCode") in _RETURNS.split()
+
+
+def _is_lost(item: Json, type: str) -> bool:
+    return type in _LOST_FOR_GOOD or text(item, "additionalData", "disputeStatus") in _LOST_STATES
 
 
 def _dispute(item: Json) -> DisputeLost:

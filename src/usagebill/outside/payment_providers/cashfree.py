@@ -42,7 +42,9 @@ _TOLERANCE = timedelta(seconds=300)
 # Above this a timestamp is in milliseconds, not seconds.
 _MILLISECONDS = 10**11
 _LINK_EVENT = "PAYMENT_LINK_EVENT"
-_UNPAID = ("PARTIALLY_PAID", "EXPIRED", "CANCELLED", "ACTIVE")
+# Attempts to pay on a link: if one succeeds, a link event follows.
+_NO_EFFECT = ("PAYMENT_SUCCESS_WEBHOOK", "PAYMENT_FAILED_WEBHOOK", "PAYMENT_USER_DROPPED_WEBHOOK")
+_UNPAID = ("EXPIRED", "CANCELLED", "ACTIVE")
 
 
 class CashfreeProvider(PaymentProvider):
@@ -116,7 +118,7 @@ class CashfreeProvider(PaymentProvider):
         """Translate an event: only the payment of a link matters."""
         event = parse_json(notice.body.encode())
         if notice.type != _LINK_EVENT:
-            return (Unhandled(reason=f"{notice.type} changes nothing", known=notice.type.endswith("_WEBHOOK")),)
+            return (Unhandled(reason=f"{notice.type} changes nothing here", known=notice.type in _NO_EFFECT),)
         status = required_text(event, "data", "link_status")
         if status != "PAID":
             return (Unhandled(reason=f"the link is {status}", known=status in _UNPAID),)

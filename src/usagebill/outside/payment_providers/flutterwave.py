@@ -30,6 +30,8 @@ from usagebill.process.json_text import Json, JsonObject, parse_json
 _HOST = "https://api.flutterwave.com/v3"
 _LONGEST_SESSION = 1440
 _COMPLETED = "charge.completed"
+# Not about payments of customers.
+_NO_EFFECT = ("transfer.completed", "subscription.cancelled", "singlebillpayment.status")
 # Prefixes of our references, by what is paid.
 _REFERENCES = {"inv": PayableType.INVOICE, "req": PayableType.PAYMENT_REQUEST}
 
@@ -100,7 +102,7 @@ class FlutterwaveProvider(PaymentProvider):
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
         """Translate an event. Only what Flutterwave answers about the transaction is trusted."""
         if notice.type != _COMPLETED:
-            return (Unhandled(reason=f"{notice.type} changes nothing"),)
+            return (Unhandled(reason=f"{notice.type} changes nothing here", known=notice.type in _NO_EFFECT),)
         event = parse_json(notice.body.encode())
         status = required_text(event, "data", "status")
         if status != "successful":

@@ -76,13 +76,26 @@ _REFUND_STATUSES = {
     "funds_returned": PaymentStatus.FAILED,
     "failed": PaymentStatus.FAILED,
 }
-_PAYMENT_ACTIONS = ("paid_out", "failed", "cancelled", "customer_approval_denied", "charged_back")
+# Events about a debit come in any order: GoCardless is asked for its state.
+_PAYMENT_ACTIONS = (
+    "paid_out",
+    "failed",
+    "cancelled",
+    "customer_approval_denied",
+    "charged_back",
+    "chargeback_cancelled",
+)
+# Steps on the way to one of these, or how GoCardless pays out.
+_PAYMENT_STEPS = (
+    *("created", "customer_approval_granted", "submitted", "confirmed", "resubmission_requested"),
+    *("late_failure_settled", "chargeback_settled", "surcharge_fee_debited", "surcharge_fee_credited"),
+)
 _REFUND_ACTIONS = ("created", "funds_returned", "paid", "refund_settled", "failed", "bounced")
 _MANDATE_ENDS = ("cancelled", "failed", "expired", "consumed", "blocked")
-# The resource types of events.
+# The resource types of events that say nothing about our debits and refunds.
 _KNOWN = """
 billing_requests creditors customers exports instalment_schedules mandates outbound_payments payer_authorisations
-payments payouts refunds scheme_identifiers subscriptions
+payouts scheme_identifiers subscriptions
 """
 _LONGEST_METADATA = 500
 
@@ -247,11 +260,13 @@ class GoCardlessProvider(PaymentProvider):
         )
 
     def outcomes(self, connection: PaymentConnection, notice: Notice, now: datetime) -> tuple[Outcome, ...]:
-        """Translate an event. The owner of a new mandate is requested from GoCardless."""
+        """Translate an event. The state of a debit, and the owner of a new mandate, are requested from GoCardless."""
         event = parse_json(notice.body.encode())
         about, action = required_text(event, "resource_type"), required_text(event, "action")
         if about == "payments" and action in _PAYMENT_ACTIONS:
-            return (_payment_moved(event, action),)
+            return (self._payment_moved(connection, event, action),)
+        if about == "payments" and action in _PAYMENT_STEPS:
+            return (Unhandled(reason=f"{notice.type} changes nothing"),)
         if about == "refunds" and action in _REFUND_ACTIONS:
             refund = required_text(event, "links", "refund")
             status = _REFUND_STATUSES.get(action, PaymentStatus.PENDING)
@@ -269,6 +284,28 @@ class GoCardlessProvider(PaymentProvider):
             mandate = required_text(event, "links", "mandate")
             return (MethodRemoved(provider_method_id=mandate, stays_listed=elsewhere),)
         return (Unhandled(reason=f"{notice.type} changes nothing", known=about in _KNOWN.split()),)
+
+    def _payment_moved(self, connection: PaymentConnection, event: Json, action: str) -> Outcome:
+        id = required_text(event, "links", "payment")
+        said = self._said(connection, "GET", f"/payments/{quote(id, safe='')}")
+        if said.status == 404:
+            return Unhandled(reason="GoCardless does not know the debit", known=False)
+        state = required_text(value(_good(said), "payments"), "status")
+        metadata = value(event, "resource_metadata") or value(event, "metadata")
+        named = named_payable(metadata if isinstance(metadata, dict) else {})
+        status = charge_status("gocardless", state) or ChargeStatus.PROCESSING
+        is_reason = status is ChargeStatus.FAILED and state == action
+        return PaymentMoved(
+            provider_payment_id=id,
+            status=state,
+            payment_status=status,
+            is_current=True,
+            is_disputed=state == "charged_back",
+            payable_type=named.payable_type,
+            payable_id=named.payable_id,
+            error_code=text(event, "details", "cause") if is_reason else None,
+            error_message=text(event, "details", "description") if is_reason else None,
+        )
 
     def _mandate_added(self, connection: PaymentConnection, id: str) -> Outcome:
         said = self._said(connection, "GET", f"/mandates/{quote(id, safe='')}")
@@ -381,22 +418,6 @@ def _refunded(refund: Json) -> Refunded:
     status = text(refund, "status") or "created"
     refund_status = _REFUND_STATUSES.get(status, PaymentStatus.PENDING)
     return Refunded(provider_refund_id=required_text(refund, "id"), status=status, refund_status=refund_status)
-
-
-def _payment_moved(event: Json, action: str) -> PaymentMoved:
-    metadata = value(event, "resource_metadata") or value(event, "metadata")
-    named = named_payable(metadata if isinstance(metadata, dict) else {})
-    status = charge_status("gocardless", action) or ChargeStatus.PROCESSING
-    has_failed = status is ChargeStatus.FAILED
-    return PaymentMoved(
-        provider_payment_id=required_text(event, "links", "payment"),
-        status=action,
-        payment_status=status,
-        payable_type=named.payable_type,
-        payable_id=named.payable_id,
-        error_code=text(event, "details", "cause") if has_failed else None,
-        error_message=text(event, "details", "description") if has_failed else None,
-    )
 
 
 def _listed(payment: Json) -> ProviderCharge:

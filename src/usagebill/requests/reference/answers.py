@@ -458,7 +458,11 @@ SHOWN: Mapping[str, Field | str] = {
     "payment": Field("The payment."),
     "PaymentAnswer.payment": Field("The payment again, under its name."),
     "Payment.amount_cents": Field("The amount paid.", unit="cents"),
-    "Payment.status": Field("The payment provider's status."),
+    "Payment.status": Field(
+        "The payment provider's status, or what became of the money: to_be_refunded, refund_pending, refunded, the same"
+        " with surplus_, returned, or dispute_lost."
+    ),
+    "Payment.error_code": Field("Why it failed or was returned, as the provider says; else null."),
     "Payment.payment_status": Field("The status.", values=tuple(ChargeStatus)),
     "Payment.type": Field("Who recorded it.", values=("manual", "provider")),
     "invoice_ids": Field("The invoices that it pays, by id."),

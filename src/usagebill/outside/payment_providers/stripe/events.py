@@ -12,6 +12,7 @@ from usagebill.core.provider_metadata import named_payable
 from usagebill.core.provider_requests import (
     DefaultMethodCleared,
     DisputeLost,
+    DisputeWon,
     FailureKind,
     MethodAdded,
     MethodDetails,
@@ -38,8 +39,15 @@ EVENTS = (
     "customer.updated",
     "payment_method.detached",
     "charge.refund.updated",
+    "refund.updated",
+    "refund.failed",
     "charge.dispute.closed",
+    "charge.dispute.funds_reinstated",
 )
+# Reasons of a bank that returns a debit which its customer did not object to.
+_RETURNS = ("bank_cannot_process", "check_returned", "incorrect_account_details", "insufficient_funds")
+# Warnings of a bank that end without a dispute.
+_NO_LOSS = ("won", "warning_closed")
 # An older signature may be a replay.
 _TOLERANCE = timedelta(seconds=300)
 
@@ -80,10 +88,12 @@ def meaning(client: StripeClient, connection: PaymentConnection, notice: Notice)
             return _method_added(client, connection, id, default)
         case "payment_method.detached":
             return MethodRemoved(provider_method_id=required_text(subject, "id"))
-        case "charge.refund.updated":
+        case "charge.refund.updated" | "refund.updated" | "refund.failed":
             return refund_moved(subject)
         case "charge.dispute.closed":
             return _dispute(event, subject)
+        case "charge.dispute.funds_reinstated":
+            return DisputeWon(provider_payment_id=required_text(subject, "payment_intent"))
     return Unhandled(reason=f"{notice.type} is not known", known=False)
 
 
@@ -155,10 +165,20 @@ def _method_added(client: StripeClient, connection: PaymentConnection, customer:
 
 
 def _dispute(event: Json, dispute: Json) -> Outcome:
-    if text(dispute, "status") != "lost":
-        return Unhandled(reason="the dispute is not lost")
+    status, reason = required_text(dispute, "status"), text(dispute, "reason")
+    id = required_text(dispute, "payment_intent")
+    if status in _NO_LOSS:
+        return DisputeWon(provider_payment_id=id)
+    if status != "lost":
+        return Unhandled(reason=f"the dispute is {status}", known=False)
+    if reason in _RETURNS:
+        return PaymentMoved(
+            provider_payment_id=id,
+            status=reason,
+            payment_status=ChargeStatus.FAILED,
+            is_current=True,
+            error_code=reason,
+        )
     return DisputeLost(
-        provider_payment_id=required_text(dispute, "payment_intent"),
-        lost_at=datetime.fromtimestamp(required_int(event, "created"), UTC),
-        reason=text(dispute, "reason"),
+        provider_payment_id=id, lost_at=datetime.fromtimestamp(required_int(event, "created"), UTC), reason=reason
     )
