@@ -218,16 +218,7 @@ class _Owed:
         plan, key = segment.plan, (number, "fixed")
         assert plan.fixed is not None
         assert segment.last is not None
-        if plan.fixed_ahead and segment.last < segment.first:
-            # Paid for a day that belongs to the next plan; what is left of it pays for later plans too.
-            later = range(number, len(self.segments))
-            self.result.unsure |= {(one, what) for one in later for what in ("fixed", "commitment")}
-        if plan.fixed_ahead and segment.ending != "end":
-            opens, _ = period(_billed(plan), self.life.anniversary, segment.anchor, segment.last + DAY)
-            if opens == segment.last + DAY:
-                # Whether the run of that day was before the change decides which plan is paid for the period.
-                self.result.unsure |= {key, (number + 1, "fixed")}
-        for start, following in periods(self.life, segment, _billed(plan)):
+        for start, following in self._fixed_periods(segment):
             first, after = max(start, segment.first), min(following, segment.last + DAY)
             if plan.fixed_ahead:
                 after = following
@@ -239,6 +230,18 @@ class _Owed:
                 self.paid_ahead.setdefault(number, []).append((first, after, cents))
             before = self._paid_before(number, first, after) if plan.fixed_prorated else []
             self.result.add(key, max(cents - sum(before), Fraction(0)), 1 + len(before))
+
+    def _fixed_periods(self, segment: Segment) -> Iterator[tuple[date, date]]:
+        """The periods of the days of a plan; in advance, those that began with it or whose run came before its end."""
+        assert segment.end is not None
+        if not segment.plan.fixed_ahead:
+            yield from periods(self.life, segment, _billed(segment.plan))
+            return
+        start, following = period(_billed(segment.plan), self.life.anniversary, segment.anchor, segment.first)
+        yield start, following
+        while self._midnight(following) + RUN <= segment.end:
+            start, following = period(_billed(segment.plan), self.life.anniversary, segment.anchor, following)
+            yield start, following
 
     def _paid_before(self, number: int, first: date, after: date) -> list[Fraction]:
         """What older plans were paid in advance for days of a plan that an upgrade began; the last of them counts."""

@@ -150,8 +150,8 @@ class _Player:
         self.backwards = backwards
         self.lived = Lived(life=life)
         self.up_again: datetime | None = None
-        # While nobody works, only what was there before can be named, so that the same is chosen on time and late.
-        self._seen_until: datetime | None = None
+        # While nobody works, invoices are named as they were before, so that the same is chosen on time and late.
+        self._seen_invoices: dict[str, str] = {}
         self._seen_coupons: list[str] = []
         self._blind_until: datetime | None = None
         self._place = 0
@@ -372,7 +372,7 @@ class _Player:
     def _down(self, step: Step) -> bool:
         until = self.box.now + timedelta(minutes=step.number)
         if self._blind_until is None or self._blind_until <= self.box.now:
-            self._seen_until = self.box.now
+            self._seen_invoices = {invoice.id: invoice.status for invoice in self._find(Invoice)}
             self._seen_coupons = self._held_coupons()
         self._blind_until = max(until, self._blind_until or until)
         if self.late:
@@ -383,8 +383,9 @@ class _Player:
     def _is_blind(self) -> bool:
         return self._blind_until is not None and self.box.now < self._blind_until
 
-    def _is_seen(self, invoice: Invoice) -> bool:
-        return not self._is_blind or self._seen_until is None or invoice.created_at <= self._seen_until
+    def _status(self, invoice: Invoice) -> str | None:
+        """As its owner last saw it."""
+        return self._seen_invoices.get(invoice.id) if self._is_blind else invoice.status
 
     # Invoices
 
@@ -399,7 +400,7 @@ class _Player:
             for invoice in self._find(Invoice, eq("status", "finalized"))
             if invoice.invoice_type in ("subscription", "progressive_billing")
             and invoice.fees_amount_cents > 0
-            and self._is_seen(invoice)
+            and self._status(invoice) == "finalized"
         ]
         return sorted(
             invoices, key=lambda invoice: (invoice.created_at, invoice.invoice_type, invoice.fees_amount_cents)
@@ -520,7 +521,7 @@ class _Player:
         unpaid = [
             invoice
             for invoice in self._find(Invoice, eq("status", "finalized"))
-            if invoice.due_cents > 0 and self._is_seen(invoice)
+            if invoice.due_cents > 0 and self._status(invoice) == "finalized"
         ]
         if not unpaid:
             return False
@@ -534,7 +535,7 @@ class _Player:
         return self._try("POST", "/payments", {"payment": payment}) is not None
 
     def _of_draft(self, step: Step) -> bool:
-        drafts = [draft for draft in self._find(Invoice, eq("status", "draft")) if self._is_seen(draft)]
+        drafts = [invoice for invoice in self._find(Invoice) if self._status(invoice) == "draft"]
         if not drafts:
             return False
         draft = drafts[step.number % len(drafts)]

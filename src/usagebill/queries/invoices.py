@@ -9,6 +9,7 @@ from usagebill.core.errors import NotFound
 from usagebill.core.invoice_triggers import occasion_of_reasons
 from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceType
 from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.progressive_billing import Place
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq
 
@@ -21,6 +22,16 @@ def find_invoice(reader: Reader, invoice_id: str) -> Invoice | None:
 def periods_of(reader: Reader, invoice: Invoice) -> list[BillingPeriod]:
     """The billing periods of the invoice, oldest first."""
     return reader.tx.find(BillingPeriod, eq("invoice_id", invoice.id), order=[asc("created_at")])
+
+
+def place_of(reader: Reader, invoice: Invoice) -> Place:
+    """The invoice's place in the order of creation; a regenerated one takes the place of the voided one."""
+    while invoice.voided_invoice_id is not None:
+        voided = reader.tx.get(Invoice, invoice.voided_invoice_id)
+        if voided is None:
+            break
+        invoice = voided
+    return invoice.created_at, invoice.id
 
 
 def visible_invoice(reader: Reader, invoice_id: str) -> Invoice:

@@ -14,9 +14,10 @@ from usagebill.core.invoices.progressive import billed_ahead_by, deducted_cents,
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.invoices.totals import ProgressiveBilled
 from usagebill.core.numbers import ZERO, add, subtract
-from usagebill.core.progressive_billing import BilledAhead, Place, ProgressiveFee, already_billed
+from usagebill.core.progressive_billing import BilledAhead, ProgressiveFee, already_billed
 from usagebill.core.taxes import net_of_part, tax_keys
 from usagebill.queries.coupons import available_coupon
+from usagebill.queries.invoices import place_of
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import at_most, eq, has_item, more, ne, within
 
@@ -52,7 +53,7 @@ def _billed_of_window(
     standing = _in_force(reader, others)
     if not standing:
         return None
-    place = _place(reader, invoice)
+    place = place_of(reader, invoice)
     billed_cents = already_billed([ahead for ahead, _ in standing], place, usage_cents)
     if invoice.invoice_type != InvoiceType.PROGRESSIVE_BILLING:
         billed_cents = max(0, billed_cents - _deducted(reader, invoice, others))
@@ -107,7 +108,7 @@ def _in_force(reader: Reader, invoices: Iterable[Invoice]) -> list[tuple[BilledA
     standing = [
         (
             BilledAhead(
-                place=_place(reader, invoice),
+                place=place_of(reader, invoice),
                 usage_cents=invoice.fees_amount_cents,
                 billed_cents=billed_ahead_by(invoice, _notes(reader, invoice)),
             ),
@@ -117,16 +118,6 @@ def _in_force(reader: Reader, invoices: Iterable[Invoice]) -> list[tuple[BilledA
         if invoice.status in BILLED_AHEAD
     ]
     return sorted(standing, key=lambda item: item[0].place)
-
-
-def _place(reader: Reader, invoice: Invoice) -> Place:
-    """The invoice's place in the order of creation; a regenerated one takes the place of the voided one."""
-    while invoice.voided_invoice_id is not None:
-        voided = reader.tx.get(Invoice, invoice.voided_invoice_id)
-        if voided is None:
-            break
-        invoice = voided
-    return invoice.created_at, invoice.id
 
 
 def _notes(reader: Reader, invoice: Invoice) -> Sequence[CreditNote]:

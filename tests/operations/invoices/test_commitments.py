@@ -107,3 +107,19 @@ def test_what_the_plan_before_was_paid_for_fixed_charges_counts(box: Scenario) -
     # The other is the 10.00 subscription of its own.
     assert sorted(true_ups(box)) == [4000 - 2000, 9000]
     assert box.billing.audit().findings == ()
+
+
+def test_what_was_made_again_after_the_draft_counts(box: Scenario) -> None:
+    """31.00 for March in advance, from the 10th another plan: 9 of 31 days of 310.00, of which 9.00 are paid."""
+    box.customer(billing_configuration={"invoice_grace_period": 5})
+    box.plan(code="old", amount_cents=3100, pay_in_advance=True, minimum_commitment={"amount_cents": 31_000})
+    box.plan(code="new", amount_cents=3200)
+    box.subscribe("old", "other")
+    box.travel_to("2024-03-10T12:00:00Z")
+    (paid,) = box.invoices()
+    box.subscribe("new", "other")
+    box.post(f"/invoices/{paid['svc_id']}/void")
+    box.billing.invoices.regenerate(paid["svc_id"], fees=[{"id": fee["svc_id"]} for fee in paid["fees"]])
+    box.travel_to("2024-03-16T00:00:00Z")
+    assert true_ups(box) == [9000 - 900]
+    assert box.billing.audit().findings == ()

@@ -15,7 +15,7 @@ from usagebill.core.commitments import (
     true_up,
     true_up_precise,
 )
-from usagebill.core.credit_notes import CREDITED, CreditNote, CreditNoteItem, CreditNoteReason
+from usagebill.core.credit_notes import CREDITED, CreditNote, CreditNoteItem
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.fees import COMMITTED_TYPES, Fee, FeeType
 from usagebill.core.fixed_charge_deductions import paid_before_cents
@@ -26,6 +26,7 @@ from usagebill.core.numbers import ONE, ZERO, add, round_cents, round_to, subtra
 from usagebill.core.subscriptions import TerminationCredit
 from usagebill.core.unused_time import plan_amount_of, unused_amount
 from usagebill.queries.billing_periods import BillingContext, cycle_at_end
+from usagebill.queries.fees import fees_before
 from usagebill.rating.fees.subscription import end_of_trial, subscription_item
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import at_most, desc, eq, has, ne, related, within
@@ -96,36 +97,18 @@ def _last_fee_at(reader: Reader, context: BillingContext) -> datetime | None:
 
 def _earlier_fees(reader: Reader, context: BillingContext) -> list[Fee]:
     """The subscription's fees on other invoices that count, and those without an invoice."""
-    fees = reader.tx.find(
-        Fee,
-        eq("subscription_id", context.subscription.id),
-        within("fee_type", COMMITTED_TYPES),
-        at_most("created_at", context.invoice.created_at),
-    )
-    return [
-        fee
-        for fee in fees
-        if context.follows(fee.created_at, fee.invoice_id)
-        and (fee.invoice_id is None or _is_in_force(reader, context, fee.invoice_id))
-    ]
+    fees = fees_before(reader, context, within("fee_type", COMMITTED_TYPES))
+    return [fee for fee in fees if fee.invoice_id is None or _is_in_force(reader, fee.invoice_id)]
 
 
 def _less_unused_time(reader: Reader, context: BillingContext, fees: Sequence[Fee]) -> list[Fee]:
-    """The fees less the days on which the subscription was not active: those that were given back, or would have been
-    but for a coupon that paid for them. The part of a fee that an older plan was paid in advance counts.
+    """The fees less the days on which the subscription was not active, whether those were credited or a coupon had paid
+    for them. The part of a fee that an older plan was paid in advance counts.
     """
     invoice_ids = {fee.invoice_id for fee in fees if fee.invoice_id is not None}
     notes = reader.tx.find(CreditNote, within("invoice_id", invoice_ids)) if invoice_ids else []
-    ended = context.subscription.terminated_at
-    items = [item for note in notes for item in note.items]
-    given_back = [
-        item
-        for note in notes
-        if note.credit_status in CREDITED
-        and (note.automatic or (note.reason == CreditNoteReason.ORDER_CANCELLATION and note.created_at == ended))
-        for item in note.items
-    ]
-    return [_less(fee, given_back, _not_credited(reader, context, fee, items)) for fee in fees]
+    given_back = [item for note in notes if note.automatic and note.credit_status in CREDITED for item in note.items]
+    return [_less(fee, given_back, _unused(reader, context, fee)) for fee in fees]
 
 
 def _less(fee: Fee, items: Sequence[CreditNoteItem], unused: Decimal) -> Fee:
@@ -138,8 +121,8 @@ def _less(fee: Fee, items: Sequence[CreditNoteItem], unused: Decimal) -> Fee:
     )
 
 
-def _not_credited(reader: Reader, context: BillingContext, fee: Fee, items: Sequence[CreditNoteItem]) -> Decimal:
-    """The unused time of the ended subscription's fee for which there was nothing to credit."""
+def _unused(reader: Reader, context: BillingContext, fee: Fee) -> Decimal:
+    """The price of the days after the subscription's end that a plan fee in advance was to pay for."""
     ended = context.subscription
     is_paid_time = fee.fee_type == FeeType.SUBSCRIPTION and fee.pay_in_advance
     skips = ended.on_termination_credit_note == TerminationCredit.SKIP
@@ -150,14 +133,12 @@ def _not_credited(reader: Reader, context: BillingContext, fee: Fee, items: Sequ
         plan_amount_of(fee, context.plan),
         cycle_at_end(context.contract),
         ended.terminated_at,
-        credited_cents=total(item.precise_amount_cents for item in items if item.fee_id == fee.id),
+        credited_cents=ZERO,
         trial_end=end_of_trial(reader, ended, context.plan.trial_period),
     )
 
 
-def _is_in_force(reader: Reader, context: BillingContext, invoice_id: str) -> bool:
-    if invoice_id == context.invoice.id:
-        return False
+def _is_in_force(reader: Reader, invoice_id: str) -> bool:
     invoice = reader.tx.get(Invoice, invoice_id)
     if invoice is None or invoice.invoice_type == InvoiceType.PROGRESSIVE_BILLING:
         # The period's invoice bills that usage too, and credits what was billed progressively.

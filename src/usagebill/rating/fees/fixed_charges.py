@@ -36,6 +36,7 @@ from usagebill.core.pricing.fixed_charges import (
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage import Usage
 from usagebill.queries.billing_periods import BillingContext
+from usagebill.queries.fees import fees_before
 from usagebill.queries.subscriptions import find_subscription
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, at_most, eq, ne, related, within
@@ -148,20 +149,16 @@ def _time_line(reader: Reader, context: BillingContext, charge: FixedCharge) -> 
 
 def _fees_for(reader: Reader, context: BillingContext, charge: FixedCharge, window: Window) -> list[Fee]:
     """Fees of the fixed charge for the same period, on earlier invoices that count."""
-    invoice = context.invoice
-    fees = reader.tx.find(
-        Fee,
-        eq("subscription_id", context.subscription.id),
+    fees = fees_before(
+        reader,
+        context,
         within("fixed_charge_id", _family(charge)),
-        ne("invoice_id", context.invoice.id),
-        at_most("created_at", context.invoice.created_at),
         related(Invoice, "invoice_id", within("status", BILLED)),
     )
     return [
         fee
         for fee in fees
-        if (fee.created_at, fee.invoice_id or "") < (invoice.created_at, invoice.id)
-        and fee.from_datetime is not None
+        if fee.from_datetime is not None
         and fee.to_datetime is not None
         and is_same_period(context.cycle, window, fee.from_datetime, fee.to_datetime)
     ]
@@ -241,16 +238,13 @@ def _fees_in_advance(reader: Reader, subscription: Subscription, fee: Fee) -> li
 
 def _fees_of_these_days(reader: Reader, context: BillingContext, fee: Fee) -> list[Fee]:
     """The subscription's fees for the same add-on on earlier invoices, for days of the fee's window."""
-    fees = reader.tx.find(
-        Fee,
-        eq("subscription_id", context.subscription.id),
+    return fees_before(
+        reader,
+        context,
         eq("fee_type", FeeType.FIXED_CHARGE),
-        ne("invoice_id", fee.invoice_id),
         eq("add_on_id", fee.add_on_id),
-        at_most("created_at", context.invoice.created_at),
         related(Invoice, "invoice_id", within("status", BILLED_AND_KEPT)),
     )
-    return [earlier for earlier in fees if earlier.created_at < context.invoice.created_at]
 
 
 def _billing_timestamp(reader: Reader, fee: Fee) -> datetime | None:

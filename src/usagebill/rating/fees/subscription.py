@@ -19,6 +19,7 @@ from usagebill.core.subscription_fees import FeeFacts, billed_days, fee_is_due, 
 from usagebill.core.subscriptions import RUNNING, Subscription, billed_since
 from usagebill.core.trials import trial_end, trial_start
 from usagebill.queries.billing_periods import BillingContext
+from usagebill.queries.fees import fees_before
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import at_least, at_most, eq, ne, related
 
@@ -128,16 +129,13 @@ def _earlier_fees(reader: Reader, context: BillingContext) -> Sequence[Fee]:
     billed for those days.
     """
     began = context.subscription.billed_from
-    fees = reader.tx.find(
-        Fee,
-        eq("subscription_id", context.subscription.id),
+    return fees_before(
+        reader,
+        context,
         eq("fee_type", FeeType.SUBSCRIPTION),
-        ne("invoice_id", context.invoice.id),
-        at_most("created_at", context.invoice.created_at),
         *(() if began is None else (at_least("to_datetime", began),)),
         related(Invoice, "invoice_id", ne("status", InvoiceStatus.DELETED)),
     )
-    return [fee for fee in fees if context.follows(fee.created_at, fee.invoice_id)]
 
 
 def _is_first(reader: Reader, context: BillingContext) -> bool:
