@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from usagebill.core.customers import Customer
 from usagebill.core.events import Event
-from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.subscriptions import UNENDED, Subscription
 from usagebill.core.tasks import RefreshWallets
 from usagebill.core.wallets import Wallet, WalletStatus
 from usagebill.operations.alert_watch import watch_wallet
@@ -25,8 +25,8 @@ def follow_up(work: Work, events: Sequence[Event]) -> None:
     if work.tx.first(Wallet, eq("status", WalletStatus.ACTIVE)) is None:
         return
     names = dict.fromkeys(event.external_subscription_id for event in events if event.external_subscription_id)
-    running = eq("status", SubscriptionStatus.ACTIVE)
-    subscriptions = work.tx.find(Subscription, within("external_id", names), running)
+    # The start of one that is pending may be overdue: the refresh runs it first.
+    subscriptions = work.tx.find(Subscription, within("external_id", names), within("status", UNENDED))
     for customer_id in dict.fromkeys(subscription.customer_id for subscription in subscriptions):
         want_refresh(work, customer_id)
 

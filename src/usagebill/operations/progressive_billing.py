@@ -24,7 +24,7 @@ from usagebill.core.invoices.life_cycle import (
 from usagebill.core.invoices.progressive import applied_threshold, billed_so_far, is_invoiced_already
 from usagebill.core.invoices.records import AppliedThreshold, BillingPeriod, Invoice
 from usagebill.core.periods import Boundaries
-from usagebill.core.periods.schedule import awaited_run
+from usagebill.core.periods.schedule import awaited_run, run_after
 from usagebill.core.plans import Plan, UsageThreshold
 from usagebill.core.progressive_billing import (
     Completion,
@@ -57,16 +57,19 @@ def follow_up(work: Work, events: Sequence[Event]) -> None:
     for event in events:
         if event.external_subscription_id:
             sent.setdefault(event.external_subscription_id, []).append(event)
-    conditions = [within("external_id", sent), eq("status", SubscriptionStatus.ACTIVE)]
+    conditions = [within("external_id", sent), within("status", UNENDED)]
     if work.tx.first(Plan, with_thresholds, deleted=True) is None:
         conditions.append(with_thresholds)
     for subscription in work.tx.find(Subscription, *conditions):
-        if applicable_thresholds(work, subscription):
+        # The start of one that is pending may be overdue: the check runs it first. A downgrade has its own instant.
+        is_downgrade = subscription.status == SubscriptionStatus.PENDING and subscription.previous_subscription_id
+        if not is_downgrade and applicable_thresholds(work, subscription):
             note_events(work, subscription, sent[subscription.external_id])
             work.schedule(CheckUsageThresholds(subscription_id=subscription.id), work.now)
     for due in takeovers(work, sent):
         if applicable_thresholds(work, due.following):
-            _check_after_run(work, due)
+            # Where the run is overdue, the check runs it first.
+            work.schedule(CheckUsageThresholds(subscription_id=due.following.id), max(run_after(due.at), work.now))
 
 
 def _check_after_run(work: Work, due: Takeover) -> None:

@@ -55,6 +55,21 @@ def test_a_threshold_passed_before_the_run_is_billed_on_the_successor_and_deduct
         )
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_a_threshold_passed_while_the_run_is_overdue_is_billed_at_once(late: bool) -> None:
+    with Scenario(now="2024-05-10T00:00:00Z") as box:
+        charge = charge_on(box.metric("gb"), amount="1")
+        box.plan(charge, amount_cents=6200)
+        box.plan(charge, code="small", amount_cents=0, usage_thresholds=[{"amount_cents": 1000}])
+        box.subscribe()
+        box.subscribe("small")
+        (box.jump_to if late else box.travel_to)("2024-06-04T07:00:01Z")
+        box.event("gb", value=20)
+        box.run_due()
+        (early,) = [one for one in box.invoices() if one["invoice_type"] == "progressive_billing"]
+        assert (early["created_at"], early["total_amount_cents"]) == ("2024-06-04T07:00:01Z", 2000)
+
+
 def test_a_change_before_the_run_concerns_the_successor() -> None:
     with Scenario(now="2024-05-10T00:00:00Z") as box:
         gb = box.metric("gb")
@@ -74,3 +89,31 @@ def test_a_downgrade_asked_for_before_the_run_waits_for_its_date() -> None:
         assert box.get("/subscriptions/sub")["subscription"]["plan_code"] == "basic"
         box.travel_to("2024-07-01T00:10:00Z")
         assert box.get("/subscriptions/sub")["subscription"]["plan_code"] == "small"
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_threshold_passed_while_the_start_is_overdue_is_billed_at_once(late: bool) -> None:
+    with Scenario(now="2024-05-10T00:00:00Z") as box:
+        charge = charge_on(box.metric("gb"), amount="1")
+        box.plan(charge, amount_cents=6200, usage_thresholds=[{"amount_cents": 1000}])
+        box.subscribe(subscription_at="2024-06-02T00:00:00Z")
+        (box.jump_to if late else box.travel_to)("2024-06-04T07:00:01Z")
+        box.event("gb", value=20)
+        box.run_due()
+        (early,) = [one for one in box.invoices() if one["invoice_type"] == "progressive_billing"]
+        assert (early["created_at"], early["total_amount_cents"]) == ("2024-06-04T07:00:01Z", 2000)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_usage_while_the_start_is_overdue_is_in_the_ongoing_balance(late: bool) -> None:
+    with Scenario(now="2024-05-10T00:00:00Z") as box:
+        box.customer()
+        wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "name": "w"}
+        box.post("/wallets", wallet={**wallet, "granted_credits": "100"})
+        box.plan(charge_on(box.metric("gb"), amount="1"), amount_cents=0)
+        box.subscribe(subscription_at="2024-06-02T00:00:00Z")
+        (box.jump_to if late else box.travel_to)("2024-06-04T07:00:01Z")
+        box.event("gb", value=20)
+        box.run_due()
+        (one,) = box.get("/wallets?external_customer_id=acme")["wallets"]
+        assert one["ongoing_balance_cents"] == 100_00 - 20_00

@@ -106,8 +106,13 @@ def downgraded_at(cycle: Cycle, now: datetime, *, asked_at: datetime, billed_on:
 
 def awaited_run(midnight: datetime, now: datetime) -> datetime:
     """When a run may have billed what closed at a local `midnight`: ten minutes later, or every hour while it fails."""
-    run = midnight + _BILLING
+    run = run_after(midnight)
     return run if run > now else _hourly(now + MICROSECOND, _BILLING)
+
+
+def run_after(midnight: datetime) -> datetime:
+    """When a run bills what closed at a local `midnight`: ten minutes later."""
+    return midnight + _BILLING
 
 
 def next_close(cycle: Cycle, now: datetime, *, billed_on: date | None, known_since: datetime) -> datetime:
