@@ -135,6 +135,13 @@ def a_tax_line_that_is_wrong(work: Work) -> None:
     work.tx.replace(replace(invoice, applied_taxes=(replace(first, amount_cents=first.amount_cents - 1), *others)))
 
 
+def a_cent_on_the_wrong_tax_line(work: Work) -> None:
+    invoice = usage_invoice(work)
+    first, second = invoice.applied_taxes
+    moved = replace(first, amount_cents=first.amount_cents - 1), replace(second, amount_cents=second.amount_cents + 1)
+    work.tx.replace(replace(invoice, applied_taxes=moved))
+
+
 def a_tax_base_that_is_wrong(work: Work) -> None:
     fee = fee_of(work, usage_invoice(work), "charge")
     first, *others = fee.applied_taxes
@@ -429,6 +436,7 @@ PLANTS: tuple[tuple[Plant, str], ...] = (
     (a_fee_that_is_gone, "invoice_total"),
     (a_fee_taxed_wrongly, "fee_taxes"),
     (a_tax_line_that_is_wrong, "invoice_taxes"),
+    (a_cent_on_the_wrong_tax_line, "invoice_taxes"),
     (a_tax_base_that_is_wrong, "fee_taxes"),
     (units_that_were_not_billed, "fee"),
     (a_payment_of_nobody, "invoice_paid"),
@@ -555,6 +563,27 @@ def test_what_rounding_and_voids_leave_behind_is_no_finding() -> None:
         box.put(f"/credit_notes/{made['svc_id']}/void")
         box.travel_to("2024-02-02T00:00:00Z")
         assert box.billing.audit().findings == ()
+
+
+def test_lines_of_tax_that_an_earlier_version_rounded_one_by_one_are_no_finding() -> None:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.customer()
+        box.tax("19", code="full", applied_to_organization=False)
+        box.tax("7", code="reduced", applied_to_organization=False)
+        box.add_on("book", 1002)
+        lines = [{"add_on_code": "book", "tax_codes": [code]} for code in ("full", "reduced")]
+        box.post("/invoices", invoice={"external_customer_id": "acme", "currency": "EUR", "fees": lines})
+
+        def found_with(work: Work, full: int, reduced: int) -> list[str]:
+            (invoice,) = work.tx.find(Invoice)
+            cents = {"full": full, "reduced": reduced}
+            taxes = tuple(replace(line, amount_cents=cents[line.code]) for line in invoice.applied_taxes)
+            work.tx.replace(replace(invoice, applied_taxes=taxes))
+            return [finding.check for finding in audit(work).findings if finding.check != "ledger"]
+
+        assert box.billing.writing(lambda work: found_with(work, 190, 70)) == []
+        assert box.billing.writing(lambda work: found_with(work, 190, 71)) == ["invoice_taxes"]
+        assert box.billing.writing(lambda work: found_with(work, 191, 70)) == []
 
 
 def test_progressive_billing_with_a_coupon_is_no_finding() -> None:

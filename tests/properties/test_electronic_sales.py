@@ -17,6 +17,7 @@ from tests.examples import examples
 from tests.official_rules import errors_of
 from tests.registry import Registry
 from tests.scenarios import FRENCH_SELLER, GERMAN_SELLER, Scenario, charge_on, price_ranges
+from tests.tax_lines import agree_on_taxes
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.documents.electronic import credit_note_document, gaps, invoice_document
 from usagebill.core.invoices.records import Invoice
@@ -143,3 +144,4 @@ def test_whatever_is_sold_is_a_valid_e_invoice(sale: Sale) -> None:
     with Scenario(now="2024-01-01T00:00:00Z", vat_registry=Registry()) as box:
         _sold(box, sale)
         assert box.billing.reading(_checked)
+        box.billing.reading(agree_on_taxes)

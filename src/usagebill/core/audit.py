@@ -177,14 +177,28 @@ def _invoice_taxes(invoice: Invoice, fees: Sequence[Fee]) -> int:
     return round_cents(total(_share(_taxed(fee), line.rate) for fee in fees for line in fee.applied_taxes))
 
 
+def _in_cents(exact: Sequence[Decimal], found: Sequence[int]) -> list[int]:
+    """Lines of tax in whole cents: as `found`, if they add up to their sum rounded once and no cent could be on a line
+    that is closer to the next one; else each rounded by itself, as earlier versions did.
+    """
+    off = [subtract(part, Decimal(cents)) for part, cents in zip(exact, found, strict=True)]
+    if off and sum(found) == round_cents(total(exact)) and subtract(max(off), min(off)) <= ONE:
+        return list(found)
+    return [round_cents(part) for part in exact]
+
+
 def _audited_tax_lines(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
-    """Each tax line of the invoice is its rate times the fees that carry it, or the sum of their already paid taxes."""
+    """Each tax line of the invoice is its rate times the fees that carry it (`_in_cents`), or the sum of their already
+    paid taxes.
+    """
     summed = invoice.invoice_type == InvoiceType.ADVANCE_CHARGES
     carried: dict[TaxKey, list[tuple[Fee, AppliedTax]]] = {}
     for fee in fees:
         for line in fee.applied_taxes:
             carried.setdefault(line.key, []).append((fee, line))
     expected: dict[TaxKey, tuple[int, int]] = {}
+    exact: dict[TaxKey, Decimal] = {}
+    listed = {line.key: (line.base_amount_cents, line.amount_cents) for line in invoice.applied_taxes}
     weighed = []
     for key, lines in carried.items():
         rate = key[1]
@@ -194,9 +208,12 @@ def _audited_tax_lines(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Findin
             expected[key] = (gross, sum(line.amount_cents for _, line in lines))
         else:
             taxed = total(_taxed(fee) for fee, _ in lines)
-            expected[key] = (truncate_cents(base), round_cents(_share(taxed, rate)))
+            exact[key] = _share(taxed, rate)
+            expected[key] = (truncate_cents(base), 0)
         weighed.append(multiply(rate, base if _weighs(invoice) else Decimal(len(lines))))
-    listed = {line.key: (line.base_amount_cents, line.amount_cents) for line in invoice.applied_taxes}
+    found = [listed[key][1] if key in listed else 0 for key in exact]
+    for key, cents in zip(exact, _in_cents(list(exact.values()), found), strict=True):
+        expected[key] = (expected[key][0], cents)
     subject = f"invoice {invoice.number}"
     for key in dict.fromkeys((*expected, *listed)):
         if expected.get(key) != listed.get(key):
@@ -267,11 +284,13 @@ def _fee_tax_lines(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
     """Each tax line of a fee is its rate times the discounted fee, in whole cents and precisely."""
     net = subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents)
     precise = round_to(multiply(net, fee.taxes_base_rate), _DECIMALS)
-    for line in fee.applied_taxes:
+    shares = [_share(_taxed(fee), line.rate) for line in fee.applied_taxes]
+    whole = _in_cents(shares, [line.amount_cents for line in fee.applied_taxes])
+    for line, cents in zip(fee.applied_taxes, whole, strict=True):
         stored = (line.base_amount_cents, line.amount_cents, line.precise_amount_cents)
         expected = (
             truncate_cents(_net(fee)),
-            round_cents(_share(_taxed(fee), line.rate)),
+            cents,
             round_to(_share(precise, line.rate), _DECIMALS),
         )
         if stored != expected:

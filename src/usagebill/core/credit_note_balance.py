@@ -21,11 +21,12 @@ from usagebill.core.credit_notes import (
     credited,
     refundable_invoice,
 )
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, TaxKeys
 from usagebill.core.invoices.life_cycle import NOT_YET_ISSUED, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import ZERO, divide, multiply, round_to, subtract, total, truncate_cents
 from usagebill.core.statuses import PaymentStatus
+from usagebill.core.taxes import tax_keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,4 +170,16 @@ class Balance:
         )
         if pending is None or self.invoice.invoice_type == InvoiceType.CREDIT:
             return result
-        return capped(result, self.remainder, uses_up=uses_up, now=now, new_id=new_id)
+        return capped(
+            result,
+            self.remainder,
+            uses_up=uses_up,
+            used_up_taxes=self._used_up_taxes(pending),
+            now=now,
+            new_id=new_id,
+        )
+
+    def _used_up_taxes(self, pending: Sequence[CreditNoteItem]) -> TaxKeys:
+        """The taxes that apply to nothing which is left to credit."""
+        left = [fee for fee in self.fees if self.creditable_cents_of(fee, pending) > 0]
+        return frozenset(line.key for line in self.invoice.applied_taxes).difference(*map(tax_keys, left))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 
 from usagebill.core.credit_notes import Credited, CreditNote, Parts
-from usagebill.core.fees import AppliedTax
-from usagebill.core.numbers import ZERO
+from usagebill.core.fees import AppliedTax, TaxKeys
+from usagebill.core.numbers import ZERO, add, round_cents, subtract, total
+from usagebill.core.taxes import lines_in_cents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,48 +49,55 @@ def _left_of_line(line: AppliedTax, notes: Sequence[CreditNote]) -> AppliedTax:
 
 
 def capped(
-    result: Credited, remainder: Remainder, *, uses_up: bool, now: datetime, new_id: Callable[[], str]
+    result: Credited,
+    remainder: Remainder,
+    *,
+    uses_up: bool,
+    used_up_taxes: TaxKeys,
+    now: datetime,
+    new_id: Callable[[], str],
 ) -> Credited:
     """The amounts of a note's items, so that all notes of an invoice add up to it: before taxes, in taxes and in each
-    tax line none is above the remainder, and the note that `uses_up` the invoice is the remainder.
+    tax line none is above the remainder, the note that `uses_up` the invoice is the remainder, and the note over the
+    last of what a tax applies to (`used_up_taxes`) takes the remainder of that tax.
     """
+    left = {line.key: line.amount_cents for line in remainder.lines}
+    exact = [
+        Decimal(left[line.key]) if line.key in used_up_taxes else line.precise_amount_cents for line in result.lines
+    ]
+    whole = total(line.precise_amount_cents for line in result.lines)
     sub_total, taxes = remainder.sub_total_cents, remainder.taxes_cents
     if not uses_up:
-        sub_total, taxes = min(result.sub_total_cents, sub_total), min(result.taxes_cents, taxes)
-    lines = _lines_of(result, taxes, remainder, now, new_id)
+        most = min(taxes, sum(left[line.key] for line in result.lines))
+        sub_total = min(result.sub_total_cents, sub_total)
+        taxes = min(most, round_cents(add(result.taxes_precise, subtract(total(exact), whole))))
+    lines = _lines_of(result.lines, exact, taxes, remainder, now, new_id)
     limited = uses_up or (sub_total, taxes) != (result.sub_total_cents, result.taxes_cents)
     return replace(result, sub_total_cents=sub_total, taxes_cents=taxes, lines=lines, limited=limited)
 
 
 def _lines_of(
-    result: Credited, taxes_cents: int, remainder: Remainder, now: datetime, new_id: Callable[[], str]
+    lines: Sequence[AppliedTax],
+    exact: Sequence[Decimal],
+    taxes_cents: int,
+    remainder: Remainder,
+    now: datetime,
+    new_id: Callable[[], str],
 ) -> tuple[AppliedTax, ...]:
-    """The tax lines of a note with these taxes: they add up to them, as far as each line has cents left, and the note
-    that uses up the taxes uses up every line.
-    """
+    """The tax lines of a note with these taxes: they add up to them, as far as the remainder has lines for them."""
     left = {line.key: line.amount_cents for line in remainder.lines}
-    if taxes_cents == remainder.taxes_cents:
-        own = {line.key for line in result.lines}
+    most = [left.pop(line.key) for line in lines]
+    own = lines_in_cents(exact, min(taxes_cents, sum(most)), most)
+    result = [replace(line, amount_cents=cents) for line, cents in zip(lines, own, strict=True)]
+    rest = taxes_cents - sum(own)
+    for line in remainder.lines:
         # Cents that roundings have left of taxes on fees which other notes credit.
-        others = tuple(
-            replace(line, id=new_id(), created_at=now, base_amount_cents=0, precise_amount_cents=ZERO)
-            for line in remainder.lines
-            if line.key not in own and line.amount_cents > 0
-        )
-        return (*(replace(line, amount_cents=left[line.key]) for line in result.lines), *others)
-    cents = {line.key: min(line.amount_cents, left[line.key]) for line in result.lines}
-    precise = {line.key: line.precise_amount_cents for line in result.lines}
-    missing = min(taxes_cents, sum(left[key] for key in cents)) - sum(cents.values())
-    while missing:
-        sign = 1 if missing > 0 else -1
-        room = {key: left[key] - amount if sign > 0 else amount for key, amount in cents.items()}
-        movable = [key for key in cents if room[key] > 0]
-        # The line furthest from its precise amount comes first; more than a cent each only if lines were used up.
-        key = max(movable, key=lambda key: sign * (precise[key] - cents[key]))
-        step = sign * min(room[key], max(1, abs(missing) // len(movable)))
-        cents[key] += step
-        missing -= step
-    return tuple(replace(line, amount_cents=cents[line.key]) for line in result.lines)
+        cents = min(rest, left.get(line.key, 0))
+        if cents > 0:
+            made = replace(line, id=new_id(), created_at=now, amount_cents=cents)
+            result.append(replace(made, base_amount_cents=0, precise_amount_cents=ZERO))
+            rest -= cents
+    return tuple(result)
 
 
 def within_parts(parts: Parts, remainder: Remainder) -> Parts:
@@ -110,5 +119,6 @@ def within(
     each tax line stay within the remainder. If `parts` use up the remainder, the amounts equal it.
     """
     taxes = max(min(result.taxes_cents, remainder.taxes_cents), parts.total - remainder.sub_total_cents)
-    lines = _lines_of(result, taxes, remainder, now, new_id)
+    exact = [Decimal(line.amount_cents) for line in result.lines]
+    lines = _lines_of(result.lines, exact, taxes, remainder, now, new_id)
     return replace(result, sub_total_cents=parts.total - taxes, taxes_cents=taxes, lines=lines)

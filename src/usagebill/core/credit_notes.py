@@ -24,7 +24,7 @@ from usagebill.core.numbers import (
     truncate_cents,
 )
 from usagebill.core.statuses import PaymentStatus
-from usagebill.core.taxes import net_of_coupons, taxable
+from usagebill.core.taxes import lines_in_cents, net_of_coupons, taxable
 
 _DECIMALS = 5
 _HUNDRED = Decimal(100)
@@ -282,27 +282,22 @@ def credited(
             taxed[line.key] = add(taxed.get(line.key, ZERO), taxable(net_of_item, fee.taxes_base_rate))
     adjustment = round_to(adjustment, _DECIMALS)
     net = subtract(items_precise, adjustment)
-    taxes = ZERO
-    rates = []
-    lines = []
-    for key, base in bases.items():
-        source = lines_by_key.get(key)
-        if source is None:
-            continue
-        raw = divide(multiply(taxed[key], source.rate), _HUNDRED)
-        taxes = add(taxes, raw)
-        rates.append(ZERO if net == ZERO else multiply(divide(base, net), source.rate))
-        lines.append(
-            replace(
-                source,
-                id=new_id(),
-                amount_cents=round_cents(raw),
-                amount_currency=currency,
-                created_at=now,
-                base_amount_cents=round_cents(taxed[key]),
-                precise_amount_cents=round_to(raw, _DECIMALS),
-            )
+    sources = [(key, lines_by_key[key]) for key in bases if key in lines_by_key]
+    rates = [ZERO if net == ZERO else multiply(divide(bases[key], net), source.rate) for key, source in sources]
+    exact = [divide(multiply(taxed[key], source.rate), _HUNDRED) for key, source in sources]
+    taxes = total(exact)
+    lines = [
+        replace(
+            source,
+            id=new_id(),
+            amount_cents=cents,
+            amount_currency=currency,
+            created_at=now,
+            base_amount_cents=round_cents(taxed[key]),
+            precise_amount_cents=round_to(raw, _DECIMALS),
         )
+        for (key, source), raw, cents in zip(sources, exact, lines_in_cents(exact, round_cents(taxes)), strict=True)
+    ]
     if last_note_excess is not None:
         taxes = subtract(taxes, last_note_excess)
     taxes = round_to(taxes, _DECIMALS)

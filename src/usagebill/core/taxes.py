@@ -1,7 +1,7 @@
 """Taxes: rates, the taxes that apply to a fee, and their amounts.
 
 Taxes apply side by side, each to the same base, never one on top of another. The tax of an invoice is computed from the
-bases of its fees and rounded once: it is neither the sum of its fees' taxes nor of its own lines.
+bases of its fees and rounded once: it is not the sum of its fees' taxes. The lines of each, one per tax, add up to it.
 """
 
 from __future__ import annotations
@@ -89,8 +89,33 @@ def _share(base: Decimal, rate: Decimal) -> Decimal:
     return divide(multiply(base, rate), _HUNDRED)
 
 
+def lines_in_cents(exact: Sequence[Decimal], cents: int, most: Sequence[int] | None = None) -> list[int]:
+    """The lines of `cents` of tax in whole cents, which add up to it: each `exact` amount is rounded, then those that
+    lost (or won) most by it get a cent more (or less); of equals, the first have more.
+
+    With `most`, each line is within zero and its own, and `cents` are at most the sum of these.
+    """
+    lines = [round_cents(part) for part in exact]
+    if most is not None:
+        lines = [min(line, limit) for line, limit in zip(lines, most, strict=True)]
+    missing = cents - sum(lines)
+    while missing:
+        if most is None:
+            room = [abs(missing)] * len(lines)
+        else:
+            room = [limit - line if missing > 0 else line for line, limit in zip(lines, most, strict=True)]
+        movable = [at for at, free in enumerate(room) if free > 0]
+        lost = [subtract(part, Decimal(line)) for part, line in zip(exact, lines, strict=True)]
+        at = max(movable, key=lost.__getitem__) if missing > 0 else min(reversed(movable), key=lost.__getitem__)
+        # More than a cent each only if other lines have no room.
+        step = min(room[at], max(1, abs(missing) // len(movable)))
+        lines[at] += step if missing > 0 else -step
+        missing = cents - sum(lines)
+    return lines
+
+
 def taxed_fee(fee: Fee, taxes: Iterable[Tax], now: datetime, new_id: Callable[[], str]) -> Fee:
-    """The fee with `taxes` applied, each rounded for its line, the fee's own amount rounded once from their sum.
+    """The fee with `taxes` applied; their sum is rounded once.
 
     A fee with applied taxes is returned unchanged.
     """
@@ -110,6 +135,8 @@ def with_terms(
     net = net_of_coupons(fee)
     base = taxable(net, base_rate)
     precise_base = taxable(subtract(fee.precise_amount_cents, fee.precise_coupons_amount_cents), base_rate)
+    shares = [_share(base, term.rate) for term in terms]
+    taxes_cents = round_cents(total(shares))
     lines = tuple(
         AppliedTax(
             id=new_id(),
@@ -118,20 +145,20 @@ def with_terms(
             code=term.code,
             rate=term.rate,
             description=term.description,
-            amount_cents=round_cents(_share(base, term.rate)),
+            amount_cents=cents,
             amount_currency=fee.currency,
             created_at=now,
             base_amount_cents=truncate_cents(net),
             precise_amount_cents=round_to(_share(precise_base, term.rate), _PRECISE_DECIMALS),
         )
-        for term in terms
+        for term, cents in zip(terms, lines_in_cents(shares, taxes_cents), strict=True)
     )
     return replace(
         fee,
         applied_taxes=lines,
         taxes_base_rate=base_rate,
         taxes_rate=total(term.rate for term in terms),
-        taxes_amount_cents=round_cents(total(_share(base, term.rate) for term in terms)),
+        taxes_amount_cents=taxes_cents,
         taxes_precise_amount_cents=round_to(
             total(_share(precise_base, term.rate) for term in terms), _PRECISE_DECIMALS
         ),
@@ -167,8 +194,9 @@ def invoice_taxes(
     """
     raw_amounts = []
     weighted = []
-    lines = []
-    for line, group in _grouped(fees).values():
+    bases = []
+    groups = list(_grouped(fees).values())
+    for line, group in groups:
         base = total(net_of_coupons(fee) for fee in group)
         raw = _share(total(taxable(net_of_coupons(fee), fee.taxes_base_rate) for fee in group), line.rate)
         raw_amounts.append(raw)
@@ -177,20 +205,23 @@ def invoice_taxes(
         else:
             weight = divide(Decimal(len(group)), Decimal(len(fees)))
         weighted.append(multiply(weight, line.rate))
-        lines.append(
+        bases.append(base)
+    taxes_cents = round_cents(total(raw_amounts))
+    lines = lines_in_cents(raw_amounts, taxes_cents)
+    return InvoiceTaxes(
+        lines=tuple(
             replace(
                 line,
                 id=new_id(),
-                amount_cents=round_cents(raw),
+                amount_cents=cents,
                 amount_currency=currency,
                 created_at=now,
                 base_amount_cents=truncate_cents(base),
                 precise_amount_cents=round_to(raw, _PRECISE_DECIMALS),
             )
-        )
-    return InvoiceTaxes(
-        lines=tuple(lines),
-        amount_cents=round_cents(total(raw_amounts)),
+            for (line, _), base, raw, cents in zip(groups, bases, raw_amounts, lines, strict=True)
+        ),
+        amount_cents=taxes_cents,
         rate=round_to(total(weighted), _RATE_DECIMALS),
     )
 

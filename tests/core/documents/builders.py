@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.credit_notes import CreditNote, CreditNoteItem
 from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource
-from usagebill.core.fees import AppliedTax, Fee, FeeItem
+from usagebill.core.fees import AppliedTax, Fee, FeeItem, TaxKey
 from usagebill.core.invoices.records import BillingPeriod, Credit, Invoice
+from usagebill.core.numbers import round_cents, total
+from usagebill.core.taxes import lines_in_cents, net_of_coupons, net_of_part
 
 NOW = datetime(2024, 2, 1, tzinfo=UTC)
 
@@ -61,7 +64,8 @@ def fee(id: str, cents: int, rate: str = "20", *, coupons: str = "0", **fields: 
     """A fee of one unit, taxed at `rate` after its share of coupons."""
     kind = fields.pop("fee_type", "add_on")
     item = FeeItem(type=kind, item_type="AddOn", id=id, code=id, name=f"Item {id}", invoice_display_name=f"Shown {id}")
-    taxes = (Decimal(cents) - Decimal(coupons)) * Decimal(rate) / 100
+    taxed = Decimal(cents) - Decimal(coupons)
+    taxes = taxed * Decimal(rate) / 100
     values: dict[str, Any] = {
         "id": id,
         "organization_id": "o",
@@ -75,6 +79,7 @@ def fee(id: str, cents: int, rate: str = "20", *, coupons: str = "0", **fields: 
         "units": Decimal(1),
         "taxes_rate": Decimal(rate),
         "taxes_precise_amount_cents": taxes,
+        "applied_taxes": (tax(rate, int(taxed), round_cents(taxes)),) if taxes else (),
         "precise_coupons_amount_cents": Decimal(coupons),
         "created_at": NOW,
         "updated_at": NOW,
@@ -137,6 +142,19 @@ CUSTOMER: dict[str, object] = {
 }
 
 
+def tax_lines(nets: list[tuple[Fee, Decimal]], cents: int | None) -> tuple[AppliedTax, ...]:
+    """The tax lines of a document over net cents of fees, whose taxes are `cents`."""
+    exact: dict[TaxKey, Decimal] = {}
+    lines: dict[TaxKey, AppliedTax] = {}
+    for line, net in nets:
+        for applied in line.applied_taxes:
+            lines.setdefault(applied.key, applied)
+            exact[applied.key] = exact.get(applied.key, Decimal(0)) + net * line.taxes_base_rate * applied.rate / 100
+    whole = round_cents(total(exact.values())) if cents is None else cents
+    amounts = lines_in_cents(list(exact.values()), whole if exact else 0)
+    return tuple(replace(lines[key], amount_cents=amount) for key, amount in zip(exact, amounts, strict=True))
+
+
 def source(fees: tuple[Fee, ...] = (), *, locale: str = "en", **fields: Any) -> InvoiceSource:
     """The source of an invoice over `fees`; other arguments are fields of the invoice."""
     parts = {
@@ -159,6 +177,7 @@ def source(fees: tuple[Fee, ...] = (), *, locale: str = "en", **fields: Any) -> 
         "created_at": NOW,
         "updated_at": NOW,
         "fees_amount_cents": sum(line.amount_cents for line in fees),
+        "applied_taxes": tax_lines([(line, net_of_coupons(line)) for line in fees], fields.get("taxes_amount_cents")),
         **fields,
     }
     return InvoiceSource(
@@ -198,4 +217,7 @@ def note_source(of: InvoiceSource, items: dict[str, int], **fields: Any) -> Cred
         ),
         **fields,
     }
+    fees = {line.id: line for line in of.fees}
+    nets = [(fees[id], net_of_part(fees[id], Decimal(cents))) for id, cents in items.items() if id in fees]
+    values.setdefault("applied_taxes", tax_lines(nets, values.get("taxes_amount_cents")))
     return CreditNoteSource(note=CreditNote(**values), invoice=of)

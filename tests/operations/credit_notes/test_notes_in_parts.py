@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 from tests.examples import examples
 from tests.scenarios import Scenario, charge_on
+from tests.tax_lines import agree_on_taxes
 
 from usagebill.core.credit_notes import CreditNote
 from usagebill.operations.audit import audit
@@ -76,6 +77,7 @@ def add_up(box: Scenario, invoice: Any, notes: list[Any]) -> None:
         code: cents for code, cents in taxed.items() if cents
     }
     assert [str(finding) for finding in box.billing.reading(audit).findings] == []
+    box.billing.reading(agree_on_taxes)
 
 
 @pytest.mark.now(START)
@@ -110,6 +112,30 @@ def test_the_note_that_uses_up_the_taxes_uses_up_each_tax(box: Scenario) -> None
     # The last cents are worth nothing by themselves: no note takes what is left.
     parts = [(fee_id, cents) for fee_id, several in split.items() for cents in several]
     add_up(box, invoice, credit(box, invoice, parts))
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.now(START)
+def test_the_note_over_all_that_a_tax_applies_to_takes_all_of_that_tax(box: Scenario, first: int) -> None:
+    invoice = billed(box, [1002, 1002], [["19"], ["7"]], None)
+    # 1.9038 and 0.7014 are 2.6052: the cent is on the line that is closer to the next one.
+    assert invoice["taxes_amount_cents"] == 261
+    taxes = {line["tax_code"]: line["amount_cents"] for line in invoice["applied_taxes"]}
+    assert taxes == {"vat19": 191, "vat7": 70}
+    fees = [fee["svc_id"] for fee in invoice["fees"] if fee["amount_cents"]]
+    notes = credit(box, invoice, [(fees[first], 1002), (fees[1 - first], 1002)])
+    shares = [{line["tax_code"]: line["amount_cents"] for line in note["applied_taxes"]} for note in notes]
+    assert sorted(shares, key=str) == [{"vat19": 191}, {"vat7": 70}]
+    add_up(box, invoice, notes)
+
+
+@pytest.mark.now(START)
+def test_a_note_takes_no_cent_of_a_tax_that_has_none_left(box: Scenario) -> None:
+    invoice = billed(box, [5, 5, 5], [["10"], ["10.0001"], ["10.0002"]], None)
+    # 0.5 each are 1.5, so 2 cents: the first tax has none, though half a cent alone is one.
+    assert [line["amount_cents"] for line in invoice["applied_taxes"]] == [0, 1, 1]
+    fees = [fee["svc_id"] for fee in invoice["fees"] if fee["amount_cents"]]
+    add_up(box, invoice, credit(box, invoice, [(fee_id, 5) for fee_id in fees]))
 
 
 A, B, C = 669, 269, 952  # the lines, by their cents

@@ -5,7 +5,7 @@ Amounts here are major units with two decimals; prices and quantities are exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -21,10 +21,10 @@ from usagebill.core.documents.parties import Contact, customer_contact, entity_c
 from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource
 from usagebill.core.documents.stated import Kind, Line, Stated, stated
 from usagebill.core.documents.words import Words, words_of
-from usagebill.core.fees import Fee
+from usagebill.core.fees import AppliedTax, Fee
 from usagebill.core.invoices.life_cycle import SUBSCRIPTION_TYPES, InvoiceType
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_to, subtract
+from usagebill.core.numbers import ONE, ZERO, divide, multiply, round_to, subtract, total
 from usagebill.core.taxes import net_of_coupons, taxable
 from usagebill.core.vat import GOODS_EXPORT, REVERSE_CHARGE, STANDARD_RATES, TAX_EXEMPT, is_vat_number
 
@@ -164,6 +164,7 @@ def invoice_document(source: InvoiceSource) -> ElectronicDocument:
     invoice, words, locale = source.invoice, words_of(source.locale), source.locale
     prepaid, credited = invoice.prepaid_credit_amount_cents, invoice.credit_notes_amount_cents
     fees = sorted(source.fees, key=lambda fee: (fee.amount_cents, fee.created_at, fee.id))
+    taxes = _taxes([(fee, net_of_coupons(fee)) for fee in fees], invoice.applied_taxes)
     kinds = kinds_of(source)
     figures = stated(
         [
@@ -171,9 +172,9 @@ def invoice_document(source: InvoiceSource) -> ElectronicDocument:
                 kind=kinds(fee),
                 amount=Decimal(fee.amount_cents),
                 reduction=fee.precise_coupons_amount_cents,
-                tax=fee.taxes_precise_amount_cents,
+                tax=tax,
             )
-            for fee in fees
+            for fee, tax in zip(fees, taxes, strict=True)
         ]
         or [_NOTHING],
         currency=invoice.currency,
@@ -357,6 +358,24 @@ def _rate(fee: Fee) -> Decimal:
     return round_to(multiply(fee.taxes_rate, fee.taxes_base_rate), _RATE_DECIMALS)
 
 
+def _taxes(nets: Sequence[tuple[Fee, Decimal]], document: Sequence[AppliedTax]) -> list[Decimal]:
+    """The taxes on the fees' net cents, so that those with a tax share its line of the document."""
+    lines = {line.key: Decimal(line.amount_cents) for line in document}
+    exact = [
+        {
+            line.key: divide(multiply(taxable(net, fee.taxes_base_rate), line.rate), _HUNDRED)
+            for line in fee.applied_taxes
+            if line.key in lines
+        }
+        for fee, net in nets
+    ]
+    sums = {key: total(taxes[key] for taxes in exact if key in taxes) for key in lines}
+    return [
+        total(divide(multiply(lines[key], tax), sums[key]) for key, tax in taxes.items() if not sums[key].is_zero())
+        for taxes in exact
+    ]
+
+
 def _groups(figures: Stated, words: Words, source: InvoiceSource) -> Iterable[TaxGroup]:
     exempt = words.exempt_french if source.entity.country == "FR" else words.exempt
     reasons = {_REVERSE_CHARGE: words.reverse_charge, _EXEMPT: exempt}
@@ -416,14 +435,17 @@ def credit_note_document(source: CreditNoteSource) -> ElectronicDocument:
         ZERO if fee.amount_cents == 0 else divide(item.precise_amount_cents, Decimal(fee.amount_cents))
         for item, fee in items
     ]
-    figured = []
-    for (item, fee), part in zip(items, parts, strict=True):
-        reduction = multiply(fee.precise_coupons_amount_cents, part)
-        base = taxable(subtract(item.precise_amount_cents, reduction), fee.taxes_base_rate)
-        tax = divide(multiply(base, fee.taxes_rate), _HUNDRED)
-        figured.append(Line(kind=kinds(fee), amount=Decimal(item.amount_cents), reduction=reduction, tax=tax))
+    reductions = [multiply(fee.precise_coupons_amount_cents, part) for (_, fee), part in zip(items, parts, strict=True)]
+    nets = [
+        (fee, subtract(item.precise_amount_cents, reduction))
+        for (item, fee), reduction in zip(items, reductions, strict=True)
+    ]
     figures = stated(
-        figured or [_NOTHING],
+        [
+            Line(kind=kinds(fee), amount=Decimal(item.amount_cents), reduction=reduction, tax=tax)
+            for (item, fee), reduction, tax in zip(items, reductions, _taxes(nets, note.applied_taxes), strict=True)
+        ]
+        or [_NOTHING],
         currency=note.currency,
         reductions=note.coupons_adjustment_amount_cents,
         taxes=note.taxes_amount_cents,

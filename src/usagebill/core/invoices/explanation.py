@@ -22,7 +22,6 @@ from usagebill.core.numbers import (
     divide,
     multiply,
     parse_decimal,
-    round_cents,
     round_to,
     subtract,
     total,
@@ -311,18 +310,19 @@ def invoice_steps(invoice: Invoice, fees: Sequence[Fee], prepaid: Sequence[tuple
         text = f"{credit.item_code}: {subtotal} - {credit.amount_cents} = {after}"
         subtotal = take(names[credit.item_type], text, -credit.amount_cents, after)
     exact = [
-        (line.key, total(taxable(net_of_coupons(fee), fee.taxes_base_rate) for fee in fees if _carries(fee, line.key)))
+        (line, total(taxable(net_of_coupons(fee), fee.taxes_base_rate) for fee in fees if _carries(fee, line.key)))
         for line in invoice.applied_taxes
     ]
-    for (code, rate), base in exact:
+    for applied, base in exact:
+        code, rate = applied.key
         if invoice.invoice_type == InvoiceType.ADVANCE_CHARGES:
             # The fees were paid with their taxes, so these are only summed.
-            lines = [line.amount_cents for fee in fees for line in fee.applied_taxes if line.key == (code, rate)]
+            lines = [line.amount_cents for fee in fees for line in fee.applied_taxes if line.key == applied.key]
             take("tax", f"{code}: {' + '.join(map(str, lines))} = {sum(lines)}", sum(lines), subtotal)
             continue
         raw = divide(multiply(base, rate), _HUNDRED)
         text = f"{code}: {decimal_text(base)} x {decimal_text(rate)} % = {decimal_text(round_to(raw, 15))}"
-        take("tax", text, round_cents(raw), subtotal)
+        take("tax", text, applied.amount_cents, subtotal)
     after = subtotal + invoice.taxes_amount_cents
     subtotal = take("taxes", f"{subtotal} + {invoice.taxes_amount_cents} = {after}", invoice.taxes_amount_cents, after)
     for credit in (credit for credit in invoice.credits if not credit.before_taxes):
