@@ -41,7 +41,7 @@ from usagebill.operations.usage_so_far import amount_if, note_events, stop_watch
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.subscriptions import applicable_thresholds
-from usagebill.queries.takeovers import Takeover, in_force, takeover, takeovers
+from usagebill.queries.takeovers import in_force, takeover, takeovers
 from usagebill.rating.current_usage import usage_so_far
 from usagebill.rating.invoice import progressive_bill
 from usagebill.requests.inputs import ABSENT, Input, Maybe, described, is_given
@@ -72,16 +72,16 @@ def follow_up(work: Work, events: Sequence[Event]) -> None:
             work.schedule(CheckUsageThresholds(subscription_id=due.following.id), max(run_after(due.at), work.now))
 
 
-def _check_after_run(work: Work, due: Takeover) -> None:
-    work.schedule(CheckUsageThresholds(subscription_id=due.following.id), awaited_run(due.at, work.now))
+def _check_after_run(work: Work, subscription: Subscription, midnight: datetime) -> None:
+    work.schedule(CheckUsageThresholds(subscription_id=subscription.id), awaited_run(midnight, work.now))
 
 
 def check(work: Work, task: CheckUsageThresholds) -> None:
     """Job: invoice the subscription's usage so far if it has passed a threshold since the last invoice.
 
     The customer's backlog is settled first, because a closed period or a plan change decides which usage is current,
-    and whose; an overdue check of other thresholds bills the usage of its own instant. From the midnight of a
-    downgrade on, the check waits for the run that applies it.
+    and whose; an overdue check of other thresholds bills the usage of its own instant. From the midnight on at which a
+    period closes, the check waits for the run that bills it, or that applies a downgrade: lifetime usage includes it.
     """
     subscription = work.tx.get(Subscription, task.subscription_id)
     if subscription is None or subscription.status not in UNENDED:
@@ -105,9 +105,13 @@ def check(work: Work, task: CheckUsageThresholds) -> None:
     contract = contract_of(work, subscription)
     due = takeover(work, contract)
     if due is not None:
-        _check_after_run(work, due)
+        _check_after_run(work, due.following, due.at)
         return
     boundaries = running_boundaries(work, contract, cycle_at(contract, work.now), work.now)
+    opened = None if boundaries.charges is None else boundaries.charges.start
+    if opened is not None and contract.cycle().started_at < opened and work.now < run_after(opened):
+        _check_after_run(work, subscription, opened)
+        return
     billed = _billed_cents(work, subscription, boundaries)
     invoiced = _historical(work, subscription) + invoiced_cents(work, subscription)
 

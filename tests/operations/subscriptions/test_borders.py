@@ -359,8 +359,9 @@ def test_a_billing_day_that_is_ended_before_the_run_costs_nothing_by_the_day() -
         assert (listed["transaction_id"], listed["unbilled"]["code"]) == ("t2", "subscription_not_active")
 
 
-@pytest.mark.parametrize("ended_at", ["00:03:00", "00:10:01"])
-def test_what_a_threshold_billed_of_a_last_day_is_deducted_once(ended_at: str) -> None:
+# The check of a threshold waits for the run at 00:10; an end before it bills the usage itself.
+@pytest.mark.parametrize(("ended_at", "ahead"), [("00:03:00", [1200]), ("00:10:01", [1200, 2500])])
+def test_what_a_threshold_billed_of_a_last_day_is_deducted_once(ended_at: str, ahead: list[int]) -> None:
     with Scenario("2024-09-01T00:00:00Z") as box:
         box.customer()
         thresholds = [{"amount_cents": 1000}, {"amount_cents": 2000}]
@@ -373,10 +374,7 @@ def test_what_a_threshold_billed_of_a_last_day_is_deducted_once(ended_at: str) -
         box.unsubscribe()
         box.travel_to("2024-11-02T00:00:00Z")
         invoices = box.invoices()
-        assert [one["fees_amount_cents"] for one in invoices if one["invoice_type"] == "progressive_billing"] == [
-            1200,
-            2500,
-        ]
+        assert [one["fees_amount_cents"] for one in invoices if one["invoice_type"] == "progressive_billing"] == ahead
         assert sum(one["total_amount_cents"] for one in invoices) == 4000
         assert not list(box.billing.audit().findings)
 
@@ -405,3 +403,27 @@ def test_a_draft_shows_and_explains_what_was_used_on_a_last_day_apart_from_the_c
         explained = box.get(f"/invoices/{issued['svc_id']}/explain")["invoice_explanation"]["fees"]
         assert explained[-1]["usage"]["counting"][-1] == "sum 432.0 / (31 x 86400 seconds), the period, rounded up"
         assert not list(box.billing.audit().findings)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_usage_between_the_first_midnight_and_its_run_is_of_the_new_period(*, ahead: bool) -> None:
+    with Scenario("2024-10-15T12:00:00Z") as box:
+        box.customer()
+        charge = charge_on(box.metric("gb"), "graduated", graduated_ranges=LADDER, pay_in_advance=ahead)
+        box.plan(charge, usage_thresholds=[] if ahead else [{"amount_cents": 400, "recurring": True}])
+        box.subscribe()
+        box.event("gb", value=10)
+        box.travel_to("2024-11-01T00:03:00Z")
+        box.event("gb", value=1)
+        # A flat 3.00 and 2.00 a unit: of October for 10, of November for 1. The threshold waits for the run of October,
+        # which lifetime usage includes.
+        assert box.usage()["amount_cents"] == 300 + 200
+        box.travel_to("2024-11-01T00:11:00Z")
+        asked = [invoice for invoice in box.invoices() if invoice["total_amount_cents"]]
+        assert [invoice["fees_amount_cents"] for invoice in asked] == [300 + 10 * 200, 300 + 200]
+        assert asked[1]["created_at"] == ("2024-11-01T00:03:00Z" if ahead else "2024-11-01T00:10:00Z")
+        assert asked[1]["fees"][0]["from_date"][:10] == "2024-11-01"
+        box.travel_to("2024-12-02T00:00:00Z")
+        assert sum(invoice["total_amount_cents"] for invoice in box.invoices()) == 2300 + 500
+        assert box.get("/credit_notes")["credit_notes"] == []
+        assert box.billing.audit().findings == ()

@@ -14,6 +14,7 @@ from usagebill.core.periods.boundaries import (
     from_start,
     without_days_billed,
 )
+from usagebill.core.periods.schedule import run_after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +42,10 @@ def continued(
     first = replace(
         fresh,
         subscription=_fee(cycle, fresh.subscription, fee),
-        charges=fresh.charges if charges else _first(cycle, fresh.charges, created_at),
-        fixed_charges=fresh.fixed_charges if fixed_charges else _first(cycle, fresh.fixed_charges, created_at),
+        charges=fresh.charges if charges else _first(cycle, fresh.charges, created_at, fresh.timestamp),
+        fixed_charges=fresh.fixed_charges
+        if fixed_charges
+        else _first(cycle, fresh.fixed_charges, created_at, fresh.timestamp),
     )
     return after_last_billed(
         cycle, first, charges=_in_another_zone(cycle, charges), fixed_charges=_in_another_zone(cycle, fixed_charges)
@@ -62,10 +65,10 @@ def _fee(cycle: Cycle, window: Window, billed: BilledWindow | None) -> Window:
     return without_days_billed(cycle, window, closed)
 
 
-def _first(cycle: Cycle, window: Window | None, created_at: datetime) -> Window | None:
-    """The first window of its kind. A billing day that only a new time zone has put between the start and now was never
-    billed.
+def _first(cycle: Cycle, window: Window | None, created_at: datetime, at: datetime) -> Window | None:
+    """The window at `at` where no run has billed one. A billing day that only a new time zone has put between the start
+    and now was never billed; in the minutes from midnight to its run, another one will be.
     """
-    if window is None or created_at >= window.start:
+    if window is None or created_at >= window.start or at < run_after(window.start):
         return window
     return from_start(cycle, window)

@@ -129,7 +129,7 @@ def next_close(cycle: Cycle, now: datetime, *, billed_on: date | None, known_sin
 def run_is_past(cycle: Cycle, now: datetime) -> bool:
     """Whether the run of the billing day that opened the period of `now` is in the past."""
     day = cycle.period(local_date(now, cycle.tz), cycle.billing_interval).start
-    return now >= day_start(day, cycle.tz) + _BILLING
+    return now >= run_after(day_start(day, cycle.tz))
 
 
 def latest_boundary(cycle: Cycle, now: datetime) -> datetime | None:
