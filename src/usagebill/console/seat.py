@@ -22,40 +22,6 @@ from usagebill.runtime.work import Reader
 
 T = TypeVar("T")
 
-# Resource -> the permission that a key needs for it, and so a role. Whoever writes keys decides who signs in.
-PERMISSIONS: Mapping[str, str] = {
-    "activity_logs": "activity_log",
-    "add_ons": "add_on",
-    "analytics": "analytic",
-    "api_keys": "api_key",
-    "api_logs": "api_log",
-    "applied_coupons": "applied_coupon",
-    "billable_metrics": "billable_metric",
-    "billing_entities": "billing_entity",
-    "coupons": "coupon",
-    "credit_notes": "credit_note",
-    "customers": "customer",
-    "events": "event",
-    "event_sources": "event",
-    "features": "feature",
-    "fees": "fee",
-    "invoices": "invoice",
-    "jobs": "organization",
-    "payment_receipts": "invoice",
-    "payment_requests": "payment_request",
-    "payments": "payment",
-    "plans": "plan",
-    "security_logs": "security_log",
-    "subscriptions": "subscription",
-    "taxes": "tax",
-    "usage": "customer_usage",
-    "users": "api_key",
-    "wallet_transactions": "wallet_transaction",
-    "wallets": "wallet",
-    "webhook_endpoints": "webhook_endpoint",
-    "webhooks": "webhook_endpoint",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Listed:
@@ -81,11 +47,6 @@ def operation_named(name: str) -> Operation[Any]:
     return found
 
 
-def permission_for(name: str) -> str:
-    """The permission that an operation needs."""
-    return PERMISSIONS[name.partition(".")[0]]
-
-
 def _mode(operation: Operation[Any]) -> str:
     return "write" if operation.changes else "read"
 
@@ -105,10 +66,11 @@ class Seat:
 
     def may(self, name: str) -> bool:
         """Whether the user's role permits the operation."""
-        return self._permits(name, _mode(operation_named(name)))
+        operation = operation_named(name)
+        return self._permits(operation, _mode(operation))
 
-    def _permits(self, name: str, mode: str) -> bool:
-        return mode in self._permissions.get(permission_for(name), ())
+    def _permits(self, operation: Operation[Any], mode: str) -> bool:
+        return operation.permission is not None and mode in self._permissions.get(operation.permission, ())
 
     def ask(self, name: str, *path: str, **fields: object) -> Any:
         """The result of an operation. Raises `Forbidden`, and as the operation does."""
@@ -155,8 +117,8 @@ class Seat:
     ) -> T:
         operation = operation_named(name)
         mode = mode or _mode(operation)
-        if not self._permits(name, mode):
-            raise Forbidden(f"{mode}_action_not_allowed_for_{permission_for(name)}")
+        if not self._permits(operation, mode):
+            raise Forbidden(f"{mode}_action_not_allowed_for_{operation.permission}")
         organization = self.who.organization
         try:
             arguments = operation.arguments(path, fields)

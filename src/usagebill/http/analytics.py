@@ -16,7 +16,7 @@ from usagebill.views.analytics import (
     usages_view,
 )
 
-_by_month = partial(Endpoint, "GET", permission="analytic", query=AnalyticsFilters)
+_by_month = partial(Endpoint, "GET", query=AnalyticsFilters)
 
 ENDPOINTS = [
     _by_month(
@@ -58,7 +58,6 @@ ENDPOINTS = [
         "GET",
         "/analytics/usage",
         usage.usage,
-        permission="analytic",
         query=usage.UsageFilters,
         returns="usages",
         view=usages_view,

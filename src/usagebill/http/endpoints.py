@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from usagebill.process.json_text import Json, Nul
+from usagebill.resources import PERMISSIONS
 
 
 @attrs.frozen(kw_only=True)
@@ -21,7 +22,8 @@ class Endpoint:
     method: str = attrs.field(kw_only=False)
     path: str = attrs.field(kw_only=False)
     call: Callable[..., Any] = attrs.field(kw_only=False)
-    permission: str
+    # What the key needs; that of the library's operation, unless it has none that calls the same.
+    permission: str = attrs.field(default=attrs.Factory(lambda row: PERMISSIONS[row.call], takes_self=True))
     # Resources that the key must also be allowed to read, because the answer opens them to whoever gets it.
     opens: tuple[str, ...] = ()
     # The input class of the body, and the key that holds it (None: the body is the input itself).

@@ -15,11 +15,10 @@ from usagebill.views.entitlements import (
 
 _OF_PLAN = "/plans/{code}/entitlements"
 _OF_SUBSCRIPTION = "/subscriptions/{external_id}/entitlements"
-_all_of_plan = partial(Endpoint, permission="plan", returns="entitlements", view=plan_entitlements_view)
-_one_of_plan = partial(Endpoint, permission="plan", returns="entitlement", view=plan_entitlement_view)
+_all_of_plan = partial(Endpoint, returns="entitlements", view=plan_entitlements_view)
+_one_of_plan = partial(Endpoint, returns="entitlement", view=plan_entitlement_view)
 _of_subscription = partial(
     Endpoint,
-    permission="subscription",
     query=WhichSubscription,
     returns="entitlements",
     view=subscription_entitlements_view,

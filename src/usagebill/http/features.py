@@ -9,7 +9,7 @@ from usagebill.operations import features
 from usagebill.queries.entitlements import feature_by_code
 from usagebill.views.entitlements import feature_view
 
-_feature = partial(Endpoint, permission="feature", view=feature_view)
+_feature = partial(Endpoint, view=feature_view)
 
 ENDPOINTS = [
     _feature(

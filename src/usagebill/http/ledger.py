@@ -11,7 +11,6 @@ ENDPOINTS = [
         "GET",
         "/ledger",
         ledger.list_all,
-        permission="analytic",
         query=ledger.LedgerFilters,
         paged=True,
         returns="movements",

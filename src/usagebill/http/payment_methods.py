@@ -8,7 +8,7 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.operations import payment_methods
 from usagebill.views.payment_providers import payment_method_view
 
-_method = partial(Endpoint, permission="payment_method", view=payment_method_view)
+_method = partial(Endpoint, view=payment_method_view)
 _OF_CUSTOMER = "/customers/{external_id}/payment_methods"
 
 ENDPOINTS = [

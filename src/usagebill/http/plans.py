@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from usagebill.core.metadata import Metadata
 from usagebill.http.endpoints import Endpoint
@@ -13,7 +12,6 @@ from usagebill.resources.result_views import shown_filter
 from usagebill.runtime.work import Work
 from usagebill.views.plans import charge_view, fixed_charge_view, plan_summary, plan_view
 
-_plan = partial(Endpoint, permission="plan")
 _CHARGE = "/plans/{code}/charges/{charge_code}"
 _FILTER = _CHARGE + "/filters/{filter_id}"
 _FIXED_CHARGE = "/plans/{code}/fixed_charges/{fixed_charge_code}"
@@ -24,7 +22,7 @@ def _metadata_view(_: Work, metadata: Metadata | None) -> Mapping[str, str | Non
 
 
 ENDPOINTS: list[Endpoint] = [
-    _plan(
+    Endpoint(
         "POST",
         "/plans",
         plans.create,
@@ -34,9 +32,9 @@ ENDPOINTS: list[Endpoint] = [
         view=plan_view,
         summary="Create a plan",
     ),
-    _plan("GET", "/plans", plans.list_all, paged=True, returns="plans", view=plan_summary, summary="List plans"),
-    _plan("GET", "/plans/{code}", plan_by_code, returns="plan", view=plan_view, summary="Get a plan"),
-    _plan(
+    Endpoint("GET", "/plans", plans.list_all, paged=True, returns="plans", view=plan_summary, summary="List plans"),
+    Endpoint("GET", "/plans/{code}", plan_by_code, returns="plan", view=plan_view, summary="Get a plan"),
+    Endpoint(
         "PUT",
         "/plans/{code}",
         plans.update,
@@ -47,8 +45,8 @@ ENDPOINTS: list[Endpoint] = [
         view=plan_view,
         summary="Change a plan",
     ),
-    _plan("DELETE", "/plans/{code}", plans.delete, returns="plan", view=plan_view, summary="Delete a plan"),
-    _plan(
+    Endpoint("DELETE", "/plans/{code}", plans.delete, returns="plan", view=plan_view, summary="Delete a plan"),
+    Endpoint(
         "POST",
         "/plans/{code}/metadata",
         plans.replace_metadata,
@@ -57,7 +55,7 @@ ENDPOINTS: list[Endpoint] = [
         view=_metadata_view,
         summary="Replace the metadata of a plan",
     ),
-    _plan(
+    Endpoint(
         "PUT",
         "/plans/{code}/metadata",
         plans.merge_metadata,
@@ -66,7 +64,7 @@ ENDPOINTS: list[Endpoint] = [
         view=_metadata_view,
         summary="Set keys of the metadata of a plan",
     ),
-    _plan(
+    Endpoint(
         "DELETE",
         "/plans/{code}/metadata",
         plans.delete_metadata,
@@ -74,7 +72,7 @@ ENDPOINTS: list[Endpoint] = [
         view=_metadata_view,
         summary="Remove the metadata of a plan",
     ),
-    _plan(
+    Endpoint(
         "DELETE",
         "/plans/{code}/metadata/{key}",
         plans.delete_metadata_key,
@@ -82,7 +80,7 @@ ENDPOINTS: list[Endpoint] = [
         view=_metadata_view,
         summary="Remove one key of the metadata of a plan",
     ),
-    _plan(
+    Endpoint(
         "POST",
         "/plans/{code}/charges",
         plans.create_charge,
@@ -94,7 +92,7 @@ ENDPOINTS: list[Endpoint] = [
         view=charge_view,
         summary="Add a charge to a plan",
     ),
-    _plan(
+    Endpoint(
         "GET",
         "/plans/{code}/charges",
         plans.list_charges,
@@ -103,8 +101,8 @@ ENDPOINTS: list[Endpoint] = [
         view=charge_view,
         summary="List the charges of a plan",
     ),
-    _plan("GET", _CHARGE, plans.get_charge, returns="charge", view=charge_view, summary="Get a charge of a plan"),
-    _plan(
+    Endpoint("GET", _CHARGE, plans.get_charge, returns="charge", view=charge_view, summary="Get a charge of a plan"),
+    Endpoint(
         "PUT",
         _CHARGE,
         plans.update_charge,
@@ -116,7 +114,7 @@ ENDPOINTS: list[Endpoint] = [
         view=charge_view,
         summary="Change a charge of a plan",
     ),
-    _plan(
+    Endpoint(
         "DELETE",
         _CHARGE,
         plans.delete_charge,
@@ -125,7 +123,7 @@ ENDPOINTS: list[Endpoint] = [
         view=charge_view,
         summary="Delete a charge of a plan",
     ),
-    _plan(
+    Endpoint(
         "POST",
         _CHARGE + "/filters",
         plans.create_filter,
@@ -137,7 +135,7 @@ ENDPOINTS: list[Endpoint] = [
         view=shown_filter,
         summary="Add a filter to a charge",
     ),
-    _plan(
+    Endpoint(
         "GET",
         _CHARGE + "/filters",
         plans.list_filters,
@@ -146,8 +144,8 @@ ENDPOINTS: list[Endpoint] = [
         view=shown_filter,
         summary="List the filters of a charge",
     ),
-    _plan("GET", _FILTER, plans.get_filter, returns="filter", view=shown_filter, summary="Get a filter of a charge"),
-    _plan(
+    Endpoint("GET", _FILTER, plans.get_filter, returns="filter", view=shown_filter, summary="Get a filter of a charge"),
+    Endpoint(
         "PUT",
         _FILTER,
         plans.update_filter,
@@ -159,7 +157,7 @@ ENDPOINTS: list[Endpoint] = [
         view=shown_filter,
         summary="Change a filter of a charge",
     ),
-    _plan(
+    Endpoint(
         "DELETE",
         _FILTER,
         plans.delete_filter,
@@ -168,7 +166,7 @@ ENDPOINTS: list[Endpoint] = [
         view=shown_filter,
         summary="Delete a filter of a charge",
     ),
-    _plan(
+    Endpoint(
         "POST",
         "/plans/{code}/fixed_charges",
         plans.create_fixed_charge,
@@ -180,7 +178,7 @@ ENDPOINTS: list[Endpoint] = [
         view=fixed_charge_view,
         summary="Add a fixed charge to a plan",
     ),
-    _plan(
+    Endpoint(
         "GET",
         "/plans/{code}/fixed_charges",
         plans.list_fixed_charges,
@@ -189,7 +187,7 @@ ENDPOINTS: list[Endpoint] = [
         view=fixed_charge_view,
         summary="List the fixed charges of a plan",
     ),
-    _plan(
+    Endpoint(
         "GET",
         _FIXED_CHARGE,
         plans.get_fixed_charge,
@@ -197,7 +195,7 @@ ENDPOINTS: list[Endpoint] = [
         view=fixed_charge_view,
         summary="Get a fixed charge of a plan",
     ),
-    _plan(
+    Endpoint(
         "PUT",
         _FIXED_CHARGE,
         plans.update_fixed_charge,
@@ -209,7 +207,7 @@ ENDPOINTS: list[Endpoint] = [
         view=fixed_charge_view,
         summary="Change a fixed charge of a plan",
     ),
-    _plan(
+    Endpoint(
         "DELETE",
         _FIXED_CHARGE,
         plans.delete_fixed_charge,

@@ -11,7 +11,7 @@ from usagebill.operations.subscription_charges import WhichSubscription
 from usagebill.resources.result_views import shown_filter
 from usagebill.views.plans import charge_view, fixed_charge_view
 
-_of_subscription = partial(Endpoint, permission="subscription", query=WhichSubscription)
+_of_subscription = partial(Endpoint, query=WhichSubscription)
 _writing = partial(_of_subscription, found_first=True)
 _CHARGES = "/subscriptions/{external_id}/charges"
 _CHARGE = _CHARGES + "/{charge_code}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.http.endpoints import Endpoint
@@ -18,7 +17,6 @@ from usagebill.views.wallet_transactions import (
     wallet_transaction_view,
 )
 
-_transaction = partial(Endpoint, permission="wallet_transaction")
 _BY_ID = "/wallet_transactions/{wallet_transaction_id}"
 
 
@@ -27,7 +25,7 @@ def _made(reader: Reader, transactions: Sequence[WalletTransaction]) -> list[Wal
 
 
 ENDPOINTS: list[Endpoint] = [
-    _transaction(
+    Endpoint(
         "POST",
         "/wallet_transactions",
         wallet_transactions.create,
@@ -37,14 +35,14 @@ ENDPOINTS: list[Endpoint] = [
         view=_made,
         summary="Buy, grant or void credits of a wallet",
     ),
-    _transaction(
+    Endpoint(
         "GET",
         _BY_ID,
         wallet_transactions.get,
         view=wallet_transaction_answer,
         summary="Get a wallet transaction",
     ),
-    _transaction(
+    Endpoint(
         "POST",
         f"{_BY_ID}/payment_url",
         wallet_transactions.payment_url,
@@ -52,7 +50,7 @@ ENDPOINTS: list[Endpoint] = [
         view=top_up_page_view,
         summary="Get a link to pay for bought credits",
     ),
-    _transaction(
+    Endpoint(
         "GET",
         f"{_BY_ID}/consumptions",
         wallet_transactions.consumptions,
@@ -61,7 +59,7 @@ ENDPOINTS: list[Endpoint] = [
         view=consumption_view,
         summary="List what a wallet transaction was spent on",
     ),
-    _transaction(
+    Endpoint(
         "GET",
         f"{_BY_ID}/fundings",
         wallet_transactions.fundings,
@@ -70,7 +68,7 @@ ENDPOINTS: list[Endpoint] = [
         view=funding_view,
         summary="List the sources of a wallet transaction's credits",
     ),
-    _transaction(
+    Endpoint(
         "GET",
         "/wallets/{wallet_id}/wallet_transactions",
         wallet_transactions.list_of_wallet,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from usagebill.core.metadata import Metadata
 from usagebill.http.endpoints import Endpoint
@@ -12,7 +11,6 @@ from usagebill.queries.customers import customer_by_external_id
 from usagebill.runtime.work import Reader
 from usagebill.views.wallets import wallet_view
 
-_wallet = partial(Endpoint, permission="wallet")
 _BY_ID = "/wallets/{wallet_id}"
 _BY_CODE = "/customers/{external_id}/wallets/{code}"
 
@@ -22,7 +20,7 @@ def _metadata_view(_: Reader, metadata: Metadata | None) -> Mapping[str, str | N
 
 
 ENDPOINTS: list[Endpoint] = [
-    _wallet(
+    Endpoint(
         "POST",
         "/wallets",
         wallets.create,
@@ -32,7 +30,7 @@ ENDPOINTS: list[Endpoint] = [
         view=wallet_view,
         summary="Create a wallet",
     ),
-    _wallet(
+    Endpoint(
         "GET",
         "/wallets",
         wallets.list_all,
@@ -42,7 +40,7 @@ ENDPOINTS: list[Endpoint] = [
         view=wallet_view,
         summary="List wallets",
     ),
-    _wallet(
+    Endpoint(
         "GET",
         _BY_ID,
         wallets.show,
@@ -51,7 +49,7 @@ ENDPOINTS: list[Endpoint] = [
         view=wallet_view,
         summary="Get a wallet",
     ),
-    _wallet(
+    Endpoint(
         "PUT",
         _BY_ID,
         wallets.update,
@@ -62,8 +60,8 @@ ENDPOINTS: list[Endpoint] = [
         view=wallet_view,
         summary="Change a wallet",
     ),
-    _wallet("DELETE", _BY_ID, wallets.terminate, returns="wallet", view=wallet_view, summary="End a wallet"),
-    _wallet(
+    Endpoint("DELETE", _BY_ID, wallets.terminate, returns="wallet", view=wallet_view, summary="End a wallet"),
+    Endpoint(
         "POST",
         f"{_BY_ID}/metadata",
         wallets.replace_metadata,
@@ -72,7 +70,7 @@ ENDPOINTS: list[Endpoint] = [
         view=_metadata_view,
         summary="Replace the metadata of a wallet",
     ),
-    _wallet(
+    Endpoint(
         "PUT",
         f"{_BY_ID}/metadata",
         wallets.merge_metadata,
@@ -81,7 +79,7 @@ ENDPOINTS: list[Endpoint] = [
         view=_metadata_view,
         summary="Set keys of the metadata of a wallet",
     ),
-    _wallet(
+    Endpoint(
         "DELETE",
         f"{_BY_ID}/metadata",
         wallets.delete_metadata,
@@ -89,7 +87,7 @@ ENDPOINTS: list[Endpoint] = [
         view=_metadata_view,
         summary="Remove the metadata of a wallet",
     ),
-    _wallet(
+    Endpoint(
         "DELETE",
         f"{_BY_ID}/metadata/{{key}}",
         wallets.delete_metadata_key,
@@ -97,7 +95,7 @@ ENDPOINTS: list[Endpoint] = [
         view=_metadata_view,
         summary="Remove one key of the metadata of a wallet",
     ),
-    _wallet(
+    Endpoint(
         "POST",
         "/customers/{external_id}/wallets",
         wallets.create_of_customer,
@@ -109,7 +107,7 @@ ENDPOINTS: list[Endpoint] = [
         view=wallet_view,
         summary="Create a wallet of a customer",
     ),
-    _wallet(
+    Endpoint(
         "GET",
         "/customers/{external_id}/wallets",
         wallets.list_of_customer,
@@ -119,7 +117,7 @@ ENDPOINTS: list[Endpoint] = [
         view=wallet_view,
         summary="List the wallets of a customer",
     ),
-    _wallet(
+    Endpoint(
         "GET",
         _BY_CODE,
         wallets.show_of_customer,
@@ -128,7 +126,7 @@ ENDPOINTS: list[Endpoint] = [
         view=wallet_view,
         summary="Get a wallet of a customer",
     ),
-    _wallet(
+    Endpoint(
         "PUT",
         _BY_CODE,
         wallets.update_of_customer,
@@ -140,7 +138,7 @@ ENDPOINTS: list[Endpoint] = [
         view=wallet_view,
         summary="Change a wallet of a customer",
     ),
-    _wallet(
+    Endpoint(
         "DELETE",
         _BY_CODE,
         wallets.terminate_of_customer,
@@ -148,7 +146,7 @@ ENDPOINTS: list[Endpoint] = [
         view=wallet_view,
         summary="End a wallet of a customer",
     ),
-    _wallet(
+    Endpoint(
         "POST",
         f"{_BY_CODE}/metadata",
         wallets.replace_metadata_of_customer,
@@ -157,7 +155,7 @@ ENDPOINTS: list[Endpoint] = [
         view=_metadata_view,
         summary="Replace the metadata of a customer's wallet",
     ),
-    _wallet(
+    Endpoint(
         "PUT",
         f"{_BY_CODE}/metadata",
         wallets.merge_metadata_of_customer,
@@ -166,7 +164,7 @@ ENDPOINTS: list[Endpoint] = [
         view=_metadata_view,
         summary="Set keys of the metadata of a customer's wallet",
     ),
-    _wallet(
+    Endpoint(
         "DELETE",
         f"{_BY_CODE}/metadata",
         wallets.delete_metadata_of_customer,
@@ -174,7 +172,7 @@ ENDPOINTS: list[Endpoint] = [
         view=_metadata_view,
         summary="Remove the metadata of a customer's wallet",
     ),
-    _wallet(
+    Endpoint(
         "DELETE",
         f"{_BY_CODE}/metadata/{{key}}",
         wallets.delete_metadata_key_of_customer,

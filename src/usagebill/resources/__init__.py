@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import get_type_hints
+from collections.abc import Callable, Mapping
+from typing import Any, get_type_hints
 
 from usagebill.resources.analytics import Analytics
-from usagebill.resources.bindings import Messages, Resource, Runner, Views
+from usagebill.resources.bindings import Messages, Operation, Resource, Runner, Views
 from usagebill.resources.catalog import AddOns, BillableMetrics, Coupons, Plans, PricingUnits, Taxes
 from usagebill.resources.connections import (
     PaymentConnections,
@@ -96,3 +96,11 @@ MESSAGES: Messages = {name: message for resource in RESOURCES.values() for name,
 
 # Kind of record -> its JSON view.
 VIEWS: Views = {kind: view for resource in RESOURCES.values() for kind, view in resource.views.items()}
+
+# What an operation calls -> the permission that a key or a role needs for it.
+PERMISSIONS: Mapping[Callable[..., Any], str] = {
+    operation.function: operation.permission
+    for resource in RESOURCES.values()
+    for operation in vars(resource).values()
+    if isinstance(operation, Operation) and operation.permission is not None
+}

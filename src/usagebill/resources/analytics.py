@@ -27,6 +27,8 @@ from usagebill.views.analytics import (
 class Analytics(Resource):
     """Revenue, collection and usage by month and currency."""
 
+    permission = "analytic"
+
     views: ClassVar[Views] = {
         GrossRevenue: gross_revenue_view,
         InvoiceCollection: invoice_collection_view,

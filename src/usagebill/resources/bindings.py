@@ -67,10 +67,12 @@ Messages: TypeAlias = Mapping[str, Message]
 class Resource:
     """A resource: its operations as methods, and the view of its records.
 
-    `views` maps the kinds of record that the operations return to their JSON views; `messages` are the types of webhook
-    message about it.
+    `permission` is what a key or a role needs for its operations, unless one says otherwise; without one, only programs
+    may run them. `views` maps the kinds of record that the operations return to their JSON views; `messages` are the
+    types of webhook message about it.
     """
 
+    permission: ClassVar[str | None] = None
     views: ClassVar[Views] = {}
     messages: ClassVar[Messages] = {}
 
@@ -172,9 +174,10 @@ class Operation(Generic[T]):
     input class. An unknown one raises `TypeError`, also inside lists and objects.
     """
 
-    def __init__(self, function: Callable[..., T], *, changes: bool) -> None:
+    def __init__(self, function: Callable[..., T], *, changes: bool, permission: str | None = None) -> None:
         self.function = function
         self._changes = changes
+        self._permission = permission
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
 
@@ -182,7 +185,7 @@ class Operation(Generic[T]):
         self.__name__ = name
         self.__qualname__ = f"{owner.__qualname__}.{name}"
         self.__module__ = owner.__module__
-        self._owner = owner
+        self._owner: type[Resource] = owner
 
     @overload
     def __get__(self, resource: None, owner: type) -> Operation[T]: ...
@@ -200,6 +203,11 @@ class Operation(Generic[T]):
     def changes(self) -> bool:
         """Whether it is a command."""
         return self._changes
+
+    @property
+    def permission(self) -> str | None:
+        """What a key or a role needs for it."""
+        return self._permission or self._owner.permission
 
     @cached_property
     def name(self) -> str:
@@ -313,12 +321,12 @@ def resource_name(kind: type) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
 
 
-def query(function: Callable[..., T]) -> Operation[T]:
+def query(function: Callable[..., T], *, permission: str | None = None) -> Operation[T]:
     """An operation that only reads; one that pages also takes `page` and `per_page`."""
-    return Operation(function, changes=False)
+    return Operation(function, changes=False, permission=permission)
 
 
-def command(function: Callable[..., T]) -> Operation[T]:
+def command(function: Callable[..., T], *, permission: str | None = None) -> Operation[T]:
     """An operation that changes something: durable once it returns, or not at all.
 
     Raises `TypeError` if it declares neither whose backlog it settles first nor why it settles none.
@@ -327,4 +335,4 @@ def command(function: Callable[..., T]) -> Operation[T]:
         raise TypeError(
             f"{function.__module__}.{function.__name__} declares no backlog: see usagebill.operations.backlog"
         )
-    return Operation(function, changes=True)
+    return Operation(function, changes=True, permission=permission)

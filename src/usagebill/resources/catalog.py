@@ -29,6 +29,8 @@ from usagebill.views.taxes import tax_details
 class AddOns(Resource):
     """Items of one-off invoices and fixed charges."""
 
+    permission = "add_on"
+
     views: ClassVar[Views] = {AddOn: add_on_view}
 
     create = command(add_ons.create)
@@ -40,6 +42,8 @@ class AddOns(Resource):
 
 class BillableMetrics(Resource):
     """How events become units."""
+
+    permission = "billable_metric"
 
     views: ClassVar[Views] = {BillableMetric: billable_metric_view}
     messages: ClassVar[Messages] = {
@@ -59,6 +63,8 @@ class BillableMetrics(Resource):
 class Coupons(Resource):
     """Discounts on invoices."""
 
+    permission = "coupon"
+
     views: ClassVar[Views] = {Coupon: coupon_view}
 
     create = command(coupons.create)
@@ -70,6 +76,8 @@ class Coupons(Resource):
 
 class Plans(Resource):
     """Price lists, with their charges, filters and fixed charges."""
+
+    permission = "plan"
 
     views: ClassVar[Views] = {Plan: plan_view, Charge: charge_view, FixedCharge: fixed_charge_view}
     messages: ClassVar[Messages] = {
@@ -134,6 +142,8 @@ class PricingUnits(Resource):
 
 class Taxes(Resource):
     """Rates, and where they apply."""
+
+    permission = "tax"
 
     views: ClassVar[Views] = {Tax: tax_details}
 

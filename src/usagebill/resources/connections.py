@@ -62,6 +62,8 @@ class SyncConnections(Resource):
 class SyncedDocuments(Resource):
     """Documents sent, or to be sent, to accounting systems and CRMs."""
 
+    permission = "invoice"
+
     views: ClassVar[Views] = {SyncedDocument: synced_document_view}
 
     get = query(synced_documents.get)
@@ -86,6 +88,8 @@ class TaxConnections(Resource):
 class WebhookEndpoints(Resource):
     """The webhook endpoints that messages go to."""
 
+    permission = "webhook_endpoint"
+
     views: ClassVar[Views] = {WebhookEndpoint: webhook_endpoint_view}
 
     create = command(webhook_endpoints.create)
@@ -98,6 +102,8 @@ class WebhookEndpoints(Resource):
 class Webhooks(Resource):
     """Webhook messages, and the key that signs them."""
 
+    permission = "webhook_endpoint"
+
     views: ClassVar[Views] = {WebhookMessage: webhook_message_view, Resent: resent_view}
 
     get = query(webhooks.get)
@@ -105,4 +111,4 @@ class Webhooks(Resource):
     list_of_endpoint = query(webhooks.list_of_endpoint)
     resend = command(webhooks.resend)
     resend_failed = command(webhooks.resend_failed)
-    public_key = command(webhooks.public_key)
+    public_key = command(webhooks.public_key, permission="webhook_jwt_public_key")

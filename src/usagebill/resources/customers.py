@@ -44,6 +44,8 @@ from usagebill.views.tax_providers import CustomerTaxErrorView
 class AppliedCoupons(Resource):
     """Coupons of customers."""
 
+    permission = "applied_coupon"
+
     views: ClassVar[Views] = {AppliedCoupon: applied_coupon_view}
 
     apply = command(applied_coupons.apply)
@@ -55,6 +57,8 @@ class AppliedCoupons(Resource):
 class BillingEntities(Resource):
     """Who issues invoices."""
 
+    permission = "billing_entity"
+
     views: ClassVar[Views] = {BillingEntity: billing_entity_details}
 
     create = command(billing_entities.create)
@@ -65,6 +69,8 @@ class BillingEntities(Resource):
 
 class Customers(Resource):
     """Who is billed."""
+
+    permission = "customer"
 
     views: ClassVar[Views] = {Customer: customer_view, payment_pages.SetupPage: setup_page_view}
     messages: ClassVar[Messages] = {
@@ -114,6 +120,8 @@ class InvoiceCustomSections(Resource):
 class Organizations(Resource):
     """The organization itself."""
 
+    permission = "organization"
+
     views: ClassVar[Views] = {Organization: organization_view}
 
     get = query(organizations.get)
@@ -122,6 +130,8 @@ class Organizations(Resource):
 
 class Subscriptions(Resource):
     """Customers on plans."""
+
+    permission = "subscription"
 
     views: ClassVar[Views] = {
         Subscription: subscription_and_plan_view,
@@ -159,5 +169,5 @@ class Subscriptions(Resource):
     list_fixed_charges = query(subscription_charges.list_fixed_charges)
     get_fixed_charge = query(subscription_charges.get_fixed_charge)
     update_fixed_charge = command(subscription_charges.update_fixed_charge)
-    lifetime_usage = query(progressive_billing.get)
-    set_lifetime_usage = command(progressive_billing.put)
+    lifetime_usage = query(progressive_billing.get, permission="lifetime_usage")
+    set_lifetime_usage = command(progressive_billing.put, permission="lifetime_usage")

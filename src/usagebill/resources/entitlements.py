@@ -20,6 +20,8 @@ from usagebill.views.entitlements import (
 class Features(Resource):
     """Features that plans include, with typed privileges."""
 
+    permission = "feature"
+
     views: ClassVar[Views] = {Feature: feature_view}
     messages: ClassVar[Messages] = {
         "feature.created": Message("A feature was created.", FeatureView),
@@ -40,6 +42,8 @@ class Features(Resource):
 class Entitlements(Resource):
     """Entitlements of plans, overrides by subscriptions, and the result."""
 
+    permission = "plan"
+
     views: ClassVar[Views] = {PlanFeature: plan_entitlement_view, SubscriptionFeature: subscription_entitlement_view}
 
     list_of_plan = query(entitlements.list_of_plan)
@@ -48,10 +52,12 @@ class Entitlements(Resource):
     merge_of_plan = command(entitlements.merge_of_plan)
     remove_from_plan = command(entitlements.remove_from_plan)
     remove_privilege_from_plan = command(entitlements.remove_privilege_from_plan)
-    list_of_subscription = query(entitlements.list_of_subscription)
-    change_of_subscription = command(entitlements.change_of_subscription)
-    remove_from_subscription = command(entitlements.remove_from_subscription)
-    remove_privilege_from_subscription = command(entitlements.remove_privilege_from_subscription)
+    list_of_subscription = query(entitlements.list_of_subscription, permission="subscription")
+    change_of_subscription = command(entitlements.change_of_subscription, permission="subscription")
+    remove_from_subscription = command(entitlements.remove_from_subscription, permission="subscription")
+    remove_privilege_from_subscription = command(
+        entitlements.remove_privilege_from_subscription, permission="subscription"
+    )
 
     def __init__(self, runner: Runner) -> None:
         super().__init__(runner)

@@ -45,6 +45,8 @@ from usagebill.views.tax_providers import FeeTaxErrorView
 class CreditNotes(Resource):
     """Credit notes on invoices."""
 
+    permission = "credit_note"
+
     views: ClassVar[Views] = {CreditNote: credit_note_view, CreditNoteEstimate: credit_note_estimate_view}
     messages: ClassVar[Messages] = {
         "credit_note.provider_refund_failure": Message("A payment provider did not refund.", RefundFailureView),
@@ -74,6 +76,8 @@ class CreditNotes(Resource):
 class Fees(Resource):
     """The lines of invoices."""
 
+    permission = "fee"
+
     views: ClassVar[Views] = {Fee: fee_view, ExplainedEvent: event_of_fee_view}
     messages: ClassVar[Messages] = {
         "fee.created": Message("A fee was charged in advance, or has no invoice.", UntaxedFeeView),
@@ -91,6 +95,8 @@ class Fees(Resource):
 
 class Invoices(Resource):
     """Invoices and their fees."""
+
+    permission = "invoice"
 
     views: ClassVar[Views] = {
         Invoice: invoice_view,

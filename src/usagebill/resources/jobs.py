@@ -13,6 +13,8 @@ from usagebill.views.jobs import job_view
 class Jobs(Resource):
     """What is done later, and what of it has failed or is late."""
 
+    permission = "organization"
+
     views: ClassVar[Views] = {Job: job_view}
 
     list_failed = query(failed_jobs.list_failed)

@@ -16,6 +16,8 @@ from usagebill.views.users import user_session_view, user_view
 class ApiKeys(Resource):
     """The keys of requests, and what each may do."""
 
+    permission = "api_key"
+
     views: ClassVar[Views] = {ApiKey: api_key_view, api_keys.IssuedKey: issued_key_view}
 
     create = command(api_keys.issue)
@@ -28,6 +30,8 @@ class ApiKeys(Resource):
 
 class Users(Resource):
     """Who signs in to the console, and what each may do there."""
+
+    permission = "api_key"
 
     views: ClassVar[Views] = {User: user_view, UserSession: user_session_view, users.SignInLink: sign_in_link_view}
 

@@ -13,6 +13,8 @@ from usagebill.views.ledger import closed_month_view, movement_view
 class Ledger(Resource):
     """Every movement of money and debt, in double entry."""
 
+    permission = "analytic"
+
     views: ClassVar[Views] = {Movement: movement_view, ClosedMonth: closed_month_view}
 
     list = query(ledger.list_all)

@@ -17,6 +17,8 @@ from usagebill.views.security_logs import security_log_view
 class ActivityLogs(Resource):
     """The log of changes: the actor, and the values before and after."""
 
+    permission = "activity_log"
+
     views: ClassVar[Views] = {ActivityLog: activity_log_view}
 
     get = query(activity_logs.get)
@@ -26,6 +28,8 @@ class ActivityLogs(Resource):
 class ApiLogs(Resource):
     """Requests that change something, and their answers."""
 
+    permission = "api_log"
+
     views: ClassVar[Views] = {ApiLog: api_log_view}
 
     get = query(api_logs.get)
@@ -34,6 +38,8 @@ class ApiLogs(Resource):
 
 class SecurityLogs(Resource):
     """The log of keys, endpoints, connections and billing entities."""
+
+    permission = "security_log"
 
     views: ClassVar[Views] = {SecurityLog: security_log_view}
 

@@ -32,6 +32,8 @@ from usagebill.views.payments import PaymentView, payment_view
 class Payments(Resource):
     """Payments of invoices."""
 
+    permission = "payment"
+
     views: ClassVar[Views] = {Payment: payment_view}
     messages: ClassVar[Messages] = {
         "payment.returned": Message("The money of a payment went back, and its debt is open again.", PaymentView),
@@ -50,6 +52,8 @@ class Payments(Resource):
 class PaymentMethods(Resource):
     """Customers' payment methods, from their payment providers."""
 
+    permission = "payment_method"
+
     views: ClassVar[Views] = {PaymentMethod: payment_method_view}
 
     list_of_customer = query(payment_methods.list_of_customer)
@@ -59,6 +63,8 @@ class PaymentMethods(Resource):
 
 class PaymentReceipts(Resource):
     """Receipts of payments."""
+
+    permission = "invoice"
 
     views: ClassVar[Views] = {PaymentReceipt: payment_receipt_view}
     messages: ClassVar[Messages] = {
@@ -75,6 +81,8 @@ class PaymentReceipts(Resource):
 
 class PaymentRequests(Resource):
     """Requests to pay overdue invoices."""
+
+    permission = "payment_request"
 
     views: ClassVar[Views] = {PaymentRequest: payment_request_view}
     messages: ClassVar[Messages] = {
@@ -93,6 +101,8 @@ class PaymentRequests(Resource):
 
 class DunningCampaigns(Resource):
     """Repeated requests to customers for overdue balances."""
+
+    permission = "payment_request"
 
     views: ClassVar[Views] = {DunningCampaign: dunning_campaign_view}
     messages: ClassVar[Messages] = {

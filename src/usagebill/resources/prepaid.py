@@ -20,6 +20,8 @@ from usagebill.views.wallets import WalletMessage, wallet_view
 class Alerts(Resource):
     """Thresholds of usage and balances that send a message when crossed."""
 
+    permission = "alert"
+
     views: ClassVar[Views] = {Alert: alert_view}
     messages: ClassVar[Messages] = {
         "alert.triggered": Message(
@@ -46,6 +48,8 @@ class Alerts(Resource):
 class WalletTransactions(Resource):
     """Credits added to wallets and taken from them."""
 
+    permission = "wallet_transaction"
+
     views: ClassVar[Views] = {
         WalletTransaction: wallet_transaction_details,
         WalletConsumption: consumption_view,
@@ -71,6 +75,8 @@ class WalletTransactions(Resource):
 
 class Wallets(Resource):
     """Prepaid credits of customers."""
+
+    permission = "wallet"
 
     views: ClassVar[Views] = {Wallet: wallet_view}
     messages: ClassVar[Messages] = {

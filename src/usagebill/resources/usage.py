@@ -39,6 +39,8 @@ from usagebill.views.events import EventErrorView, EventsErrors, event_view, lis
 class Events(Resource):
     """Usage events of customers."""
 
+    permission = "event"
+
     views: ClassVar[Views] = {
         Event: event_view,
         estimates.InstantFee: instant_fee_details,
@@ -108,6 +110,8 @@ def _event(fields: Mapping[str, object]) -> Mapping[str, object]:
 class EventSources(Resource):
     """Files and brokers that events come from, and their messages that are not events."""
 
+    permission = "event"
+
     views: ClassVar[Views] = {
         EventSource: event_source_view,
         RefusedEvent: refused_event_view,
@@ -125,6 +129,8 @@ class EventSources(Resource):
 
 class Usage(Resource):
     """Customers' usage and its amounts."""
+
+    permission = "customer_usage"
 
     views: ClassVar[Views] = {CurrentUsage: current_usage_view, PastUsage: past_usage_view}
 
