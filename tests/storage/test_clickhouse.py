@@ -90,9 +90,7 @@ class _ShipsNowAndThen(StoreWithEvents):
 
     def _send_again(self, organization_id: str) -> None:
         """As if a block had been sent, and its acknowledgement lost, with a token that the server has forgotten."""
-        events = self.records.read(
-            organization_id, lambda tx: tx.events.stored_since(0, tx.events.latest(), at_most=1_000)
-        )
+        events = self.records.read(organization_id, lambda tx: tx.events.stored_since(0, at_most=1_000))
         shipment = self.records.read(organization_id, lambda tx: tx.first(EventShipment))
         if events and shipment is not None and shipment.shipped_to:
             self.sent_again += 1
@@ -412,7 +410,7 @@ def test_a_process_that_dies_while_it_ships_has_its_block_sent_again(
 def test_a_block_whose_token_is_forgotten_counts_once_before_its_rows_are_merged(tenant: _ShippedTenant) -> None:
     tenant.append(*(event(tenant.id, number, {"value": 1}) for number in range(10)))
     assert tenant.ship()
-    block = tenant.store.records.read(tenant.id, lambda tx: tx.events.stored_since(0, 100, at_most=100))
+    block = tenant.store.records.read(tenant.id, lambda tx: tx.events.stored_since(0, up_to=100, at_most=100))
     tenant.store.servers.shards[0].insert("events", lines_of(block), insert_deduplication_token="another")
     assert tenant.rows() == 20
     assert (tenant.total(), tenant.total("count_agg"), tenant.differences()) == (10, 10, [])
@@ -502,7 +500,7 @@ def test_a_server_over_http_counts_until_it_is_gone(records: Store, tmp_path: Pa
         tenant = _ShippedTenant(StoreWithEvents(records, EventServers(url), asked_from=0))
         tenant.append(*(event(tenant.id, number, {"value": "0.1"}) for number in range(10)))
         assert tenant.ship()
-        block = tenant.store.records.read(tenant.id, lambda tx: tx.events.stored_since(0, 100, at_most=100))
+        block = tenant.store.records.read(tenant.id, lambda tx: tx.events.stored_since(0, up_to=100, at_most=100))
         for _ in range(2):
             # The second is refused by its token, which goes by another way than the rows.
             tenant.store.servers.shards[0].insert("events", lines_of(block), insert_deduplication_token="again")

@@ -332,7 +332,7 @@ def test_counts_follow_whatever_the_api_does() -> None:
     with Scenario(now="2024-03-05T10:00:00Z") as box:
         do_everything(box)
         recounted(box.billing.store._writer)  # type: ignore[attr-defined]
-        assert box.billing.reading(lambda reader: list(reader.tx.list_counts.faults())) == []
+        assert box.billing.reading(lambda reader: list(reader.tx.list_faults())) == []
 
 
 @pytest.mark.parametrize("way", WAYS)

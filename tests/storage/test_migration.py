@@ -27,6 +27,7 @@ from usagebill.storage.postgresql.databases import temporary_database
 from usagebill.storage.postgresql.migration import MigrationFailed, migrate
 from usagebill.storage.sql import usage_totals
 from usagebill.storage.tables import TABLES
+from usagebill.storage.versions import entitlements_version
 
 pytestmark = pytest.mark.second_engine
 
@@ -89,8 +90,8 @@ def everything(store: Store) -> dict[str, object]:
         lambda tx: {
             "events": tx.events.find(EventFilter()),
             "stored": tx.events.stored(),
-            "invoices": tx.last_number("invoices"),
-            "entitlements": tx.entitlements_version(),
+            "invoices": tx.last_numbers("invoices")[0],
+            "entitlements": entitlements_version(tx),
             "next": tx.jobs.next_due(),
             "ready": tx.jobs.ready(datetime(2030, 1, 1, tzinfo=UTC), 1000),
             **{table.name: tx.find(table.kind, deleted=True) for table in TABLES[1:]},

@@ -62,7 +62,7 @@ def faults_of(store: PostgresStore) -> list[CountFault]:
     return [
         fault
         for organization in organizations
-        for fault in store.read(organization.id, lambda tx: list(tx.list_counts.faults()))
+        for fault in store.read(organization.id, lambda tx: list(tx.list_faults()))
     ]
 
 

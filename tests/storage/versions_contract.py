@@ -11,6 +11,7 @@ from tests.storage.events_contract import START, event
 
 from usagebill.core.progressive_billing import LifetimeUsage
 from usagebill.storage.ports import Transaction
+from usagebill.storage.versions import versions_of
 
 
 class VersionsContract(Contract):
@@ -98,8 +99,12 @@ class VersionsContract(Contract):
 
     @staticmethod
     def versions(tenant: Tenant, customer_id: str) -> tuple[int, int]:
-        return tenant.read(lambda tx: tx.versions_of(customer_id))
+        return tenant.read(lambda tx: versions_of(tx, customer_id))
 
     @staticmethod
     def since(tenant: Tenant, sequence: int) -> list[object]:
-        return tenant.read(lambda tx: [found.timestamp for found in tx.events_since(sequence, ["sub", "nobody"])])
+        return tenant.read(
+            lambda tx: [
+                event.timestamp for _, event in tx.events.stored_since(sequence, external_ids=["sub", "nobody"])
+            ]
+        )

@@ -127,7 +127,8 @@ class _Confirmation:
         """Raises `_NotConfirmed` if anything about the caller has changed."""
         caller = self._caller
         self.is_made = False
-        key, organization = work.tx.get_each((ApiKey, caller.key.id), (Organization, caller.organization.id))
+        key = work.tx.get(ApiKey, caller.key.id)
+        organization = work.tx.get(Organization, caller.organization.id)
         if key != caller.key or organization != caller.organization:
             raise _NotConfirmed
         self.is_made = True

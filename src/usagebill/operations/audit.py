@@ -150,7 +150,7 @@ def _usage_states(reader: Reader) -> Iterator[Finding]:
 
 
 def _list_counts(reader: Reader, *, events: bool) -> Iterator[Finding]:
-    for fault in reader.tx.list_counts.faults(events=events):
+    for fault in reader.tx.list_faults(events=events):
         yield Finding(
             check="list_counts",
             subject=f"list of {fault.listed},",
@@ -318,7 +318,7 @@ def _numbered(customer: Customer, invoice: Invoice, position: int) -> Numbered:
 def _counted(reader: Reader, sequence: str, invoices: list[Numbered]) -> Iterator[Finding]:
     invoices.sort(key=lambda invoice: (invoice.position, invoice.id))
     yield from audited_numbers(invoices)
-    yield from audited_last_number(invoices[-1], reader.tx.last_number(sequence))
+    yield from audited_last_number(invoices[-1], reader.tx.last_numbers(sequence)[0])
 
 
 def _entity_numbers(reader: Reader, entity: BillingEntity) -> Iterator[Finding]:
@@ -342,7 +342,7 @@ def _entity_numbers(reader: Reader, entity: BillingEntity) -> Iterator[Finding]:
 
     yield from audited_numbers(in_order())
     if last is not None:
-        yield from audited_last_number(last, reader.tx.last_number(entity_series(entity.id)))
+        yield from audited_last_number(last, reader.tx.last_numbers(entity_series(entity.id))[0])
 
 
 # Periods

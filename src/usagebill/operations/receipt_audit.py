@@ -34,7 +34,7 @@ def audited_payments(reader: Reader, customer: Customer) -> Iterator[Finding]:
             customer=customer,
             payments=payments,
             receipts=receipts,
-            last=reader.tx.last_number(receipt_series(customer.id)),
+            last=reader.tx.last_numbers(receipt_series(customer.id))[0],
             must_have=[payment for payment in payments if since is not None and payment.id >= since],
         )
     )

@@ -123,7 +123,7 @@ def shipping_of(tx: Transaction, shipment: EventShipment) -> Shipping:
     """The lag of a shipment's event store."""
     latest = tx.events.latest()
     end = min(latest, shipment.shipped_to + _LOOKED_THROUGH)
-    following = tx.events.stored_since(shipment.shipped_to, end, at_most=1)
+    following = tx.events.stored_since(shipment.shipped_to, up_to=end, at_most=1)
     return Shipping(
         organization_id=shipment.organization_id,
         event_store_id=shipment.event_store_id,

@@ -12,6 +12,7 @@ from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.entitlements import entitled_features
 from usagebill.resources.bindings import Runner
 from usagebill.runtime.work import Reader
+from usagebill.storage.versions import entitlements_version
 
 # Feature code -> privilege code -> value.
 Entitled = Mapping[str, Mapping[str, Value]]
@@ -58,7 +59,7 @@ class EntitlementCache:
         # In this order: a commit after the first line causes another check.
         commits = self._runner.entitling_commits
         check_at = self._seconds() + _CHECKED_EVERY
-        version = self._runner.reading(lambda reader: reader.tx.entitlements_version())
+        version = self._runner.reading(lambda reader: entitlements_version(reader.tx))
         if (commits, version) == (known.commits, known.version):
             known.check_at = check_at
         else:

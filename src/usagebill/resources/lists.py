@@ -13,4 +13,4 @@ class Lists(Resource):
 
         Other writers to the organization wait meanwhile. An audit only names the differences.
         """
-        return self._runner.writing(lambda work: work.tx.list_counts.recount())
+        return self._runner.writing(lambda work: work.tx.recount_lists())

@@ -18,7 +18,8 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.process.ids import Ids
 from usagebill.storage.conditions import within
 from usagebill.storage.event_queries import EventQuery, concerns
-from usagebill.storage.ports import EventLog, Snapshot, Transaction, Versions
+from usagebill.storage.ports import EventLog, Snapshot, Transaction
+from usagebill.storage.versions import Versions, versions_of
 
 T = TypeVar("T")
 Count = Callable[[EventLog], T]
@@ -99,7 +100,9 @@ class _Known:
                 return False
         ids = sorted({query.external_subscription_id for query in self.queries})
         return not ids or not any(
-            concerns(query, event) for event in tx.events_since(self.latest, ids) for query in self.queries
+            concerns(query, event)
+            for _, event in tx.events.stored_since(self.latest, external_ids=ids)
+            for query in self.queries
         )
 
 
@@ -111,7 +114,7 @@ def versions_behind(tx: Snapshot, customer_id: str | None, queries: Sequence[Eve
     names = {query.external_subscription_id for query in queries}
     subscriptions = tx.find(Subscription, within("external_id", sorted(names)), deleted=True) if names else []
     ids = {subscription.customer_id for subscription in subscriptions} | ({customer_id} if customer_id else set())
-    return {id: tx.versions_of(id) for id in ids}
+    return {id: versions_of(tx, id) for id in ids}
 
 
 class Ahead:

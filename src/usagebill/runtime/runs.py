@@ -10,7 +10,8 @@ from usagebill.core.organizations import Organization
 from usagebill.process.settings import Settings
 from usagebill.runtime.ahead import Ahead, Wanted, versions_behind
 from usagebill.runtime.work import Answers, Reader
-from usagebill.storage.ports import Snapshot, Store, Transaction, Versions
+from usagebill.storage.ports import Snapshot, Store, Transaction
+from usagebill.storage.versions import Versions, versions_of
 
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ class Runs:
 
     def begin(self, tx: Transaction, now: datetime) -> datetime:
         """The instant that the next run acts as of."""
-        if self._at is None or any(tx.versions_of(id) != known for id, known in self._versions.items()):
+        if self._at is None or any(versions_of(tx, id) != known for id, known in self._versions.items()):
             self._at, self._versions = now, {}
             self._instants += 1
             if self.ahead is not None and self._instants > 1:

@@ -27,9 +27,6 @@ from usagebill.storage.sums import GroupKey, Sums
 R = TypeVar("R")
 T = TypeVar("T")
 
-# The version of a customer, and that of what all share (`storage.versions`).
-Versions = tuple[int, int]
-
 
 class Duplicate(Exception):
     """An insert or replace broke a unique rule of the table; `columns` names the rule's columns."""
@@ -166,8 +163,17 @@ class EventLog(Protocol):
     def latest(self) -> int:
         """The sequence number of the newest event, which may be another organization's."""
 
-    def stored_since(self, sequence: int, up_to: int, *, at_most: int) -> list[tuple[int, Event]]:
-        """The first events with a sequence number above `sequence` and at most `up_to`, each with its number."""
+    def stored_since(
+        self,
+        sequence: int,
+        *,
+        up_to: int = ...,
+        external_ids: Sequence[str] | None = None,
+        at_most: int = ...,
+    ) -> list[tuple[int, Event]]:
+        """The first events with a sequence number above `sequence` and at most `up_to`, each with its number; those of
+        some external subscription ids only, if requested.
+        """
 
     def received(self, start: datetime, end: datetime) -> Iterator[Event]:
         """The events with `start <= created_at < end`, in no order, one by one."""
@@ -253,20 +259,6 @@ class EventStore(EventLog, Protocol):
         """Mark exactly those events of the code that its metric, which is new or was changed, cannot count."""
 
 
-class ListCounts(Protocol):
-    """The kept numbers of records that lists show as totals, within one organization."""
-
-    def faults(self, *, events: bool = True) -> Iterator[CountFault]:
-        """Kept counts that differ from a recount of the records, and of the `events`."""
-
-
-class KeptListCounts(ListCounts, Protocol):
-    """Counts that can be corrected, as part of the transaction."""
-
-    def recount(self) -> list[str]:
-        """Make the counts of the lists with faults again; returns their tables."""
-
-
 class Snapshot(Protocol):
     """Reads within one organization (or across all, if opened for none).
 
@@ -277,20 +269,12 @@ class Snapshot(Protocol):
     def jobs(self) -> WaitingJobs: ...
     @property
     def events(self) -> EventLog: ...
-    @property
-    def list_counts(self) -> ListCounts: ...
 
     def scoped(self, organization_id: str) -> Snapshot:
         """The same snapshot, within one organization."""
 
     def is_shared(self) -> bool:
         """Whether the store holds more than one organization."""
-
-    def versions_of(self, customer_id: str) -> Versions:
-        """The versions of the customer, and of what all customers share, as of the last commit."""
-
-    def events_since(self, sequence: int, external_ids: Sequence[str]) -> list[Event]:
-        """The organization's events of these subscriptions that were stored after the one with this number."""
 
     def preload(
         self,
@@ -311,9 +295,6 @@ class Snapshot(Protocol):
 
     def get(self, kind: type[R], id: str, *, deleted: bool = False) -> R | None:
         """The record with this id."""
-
-    def get_each(self, *named: tuple[type, str]) -> list[Any]:
-        """The record of each kind and id, or None; in one round trip to a server."""
 
     def first(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
@@ -363,18 +344,12 @@ class Snapshot(Protocol):
         A record whose `via` leads nowhere is in the group of None.
         """
 
-    def maximum(self, kind: type[Any], column: str, *conditions: Condition, deleted: bool = False) -> int | None:
-        """The largest value of an integer column over the records that match; None if none does."""
+    def last_numbers(self, *names: str) -> list[int]:
+        """The last number given by `next_number` in each of these sequences; 0 before the first."""
 
-    def last_number(self, name: str) -> int:
-        """The last number given by `next_number`; 0 before the first."""
-
-    def last_numbers(self, names: Sequence[str]) -> dict[str, int]:
-        """The same for several sequences; unused ones are left out."""
-
-    def entitlements_version(self) -> int:
-        """A number that changes with every record that determines the entitlements of the organization's subscriptions
-        (`Table.entitles`); 0 before the first change.
+    def list_faults(self, *, events: bool = True) -> Iterator[CountFault]:
+        """The kept numbers of records that lists show as totals, where they differ from a recount of the records and of
+        the `events`.
         """
 
     def newest_instant(self) -> datetime | None:
@@ -388,8 +363,6 @@ class Transaction(Snapshot, Protocol):
     def jobs(self) -> JobQueue: ...
     @property
     def events(self) -> EventStore: ...
-    @property
-    def list_counts(self) -> KeptListCounts: ...
 
     def note_instant(self, instant: datetime, *, even_if_earlier: bool = False) -> None:
         """Record `instant` as the latest clock reading if it is later, or regardless with `even_if_earlier`."""
@@ -428,6 +401,9 @@ class Transaction(Snapshot, Protocol):
     def take_changes(self) -> list[Change]:
         """The net change of each record of a logged table since the last call, in the order of first changes."""
 
+    def recount_lists(self) -> list[str]:
+        """Make the counts of the lists with faults again; returns their tables."""
+
     def next_number(self, name: str, start: int = 1) -> int:
         """The next number of a gapless sequence: it commits, and rolls back, with this transaction."""
 
@@ -458,7 +434,8 @@ class Store(Protocol):
 
     def entitling_commits(self, organization_id: str) -> int:
         """The number of commits of this process, through any store of the database, that changed the organization's
-        `entitlements_version`. It is up to date once `write` returns, and does not access the database.
+        `storage.versions.entitlements_version`. It is up to date once `write` returns, and does not access the
+        database.
         """
 
     def roll_up_usage(self) -> bool:

@@ -76,7 +76,7 @@ class Table:
     `always_unique`, among deleted ones too. `indexes` serve queries; each is led by the organization. A column may be
     followed by ` DESC`. `references` maps columns to the kind of record that must exist. `listing` says how the records
     are listed by the page, if they are. `entitles` names the columns that determine what subscriptions are entitled to
-    (`Snapshot.entitlements_version`).
+    (`storage.versions.entitlements_version`).
     """
 
     kind: type

@@ -27,8 +27,14 @@ from usagebill.core.usage_ceiling import NewUsage, UsageCount
 from usagebill.core.users import User, UserSession
 from usagebill.core.wallets import Wallet
 from usagebill.core.webhooks import WebhookMessage
+from usagebill.storage.ports import Snapshot
+
+# The version of a customer, and that of what all share.
+Versions = tuple[int, int]
 
 SHARED = "version"
+# The sequence that counts changes of an organization's entitlements.
+ENTITLEMENTS = "entitlements"
 # No result depends on logs, on what is sent, on who signs in, or on counts of events that are kept to save a recount.
 _BESIDE = frozenset(
     {
@@ -51,10 +57,23 @@ def series_of(customer_id: str) -> str:
     return f"{SHARED}/{customer_id}"
 
 
+def versions_of(tx: Snapshot, customer_id: str) -> Versions:
+    """The versions of the customer, and of what all customers share, as of the last commit."""
+    own, shared = tx.last_numbers(series_of(customer_id), SHARED)
+    return own, shared
+
+
 @cache
 def _parent(kind: Any) -> tuple[str, type] | None:
     names = {item.name for item in fields(kind)}
     return next((parent for parent in _PARENTS if parent[0] in names), None)
+
+
+def entitlements_version(tx: Snapshot) -> int:
+    """A number that changes with every record that determines the entitlements of the organization's subscriptions
+    (`Table.entitles`); 0 before the first change.
+    """
+    return tx.last_numbers(ENTITLEMENTS)[0]
 
 
 def raised_by(record: Any, get: Callable[[type, str], Any]) -> str | None:

@@ -43,7 +43,7 @@ def differences(tx: Snapshot, servers: EventServers, organization_id: str, shipp
     """
     in_database: dict[_Key, tuple[int, int]] = {}
     place = 0
-    while block := tx.events.stored_since(place, shipped_to, at_most=BLOCK):
+    while block := tx.events.stored_since(place, up_to=shipped_to, at_most=BLOCK):
         for sequence, event in block:
             key = (event.external_subscription_id, event.code, microseconds(event.timestamp) // _DAY)
             count, total = in_database.get(key, (0, 0))

@@ -74,7 +74,7 @@ class Shipping:
             return False
         block = self._records.read(
             organization_id,
-            lambda tx: tx.events.stored_since(leased.shipped_to, leased.sending_to, at_most=BLOCK),
+            lambda tx: tx.events.stored_since(leased.shipped_to, up_to=leased.sending_to, at_most=BLOCK),
         )
         if block:
             self._send(leased, block)
@@ -92,7 +92,7 @@ class Shipping:
             return False
         if shipment.sending_to > shipment.shipped_to or tx.events.latest() - shipment.shipped_to >= _OF_OTHERS:
             return True
-        return bool(tx.events.stored_since(shipment.shipped_to, tx.events.latest(), at_most=1))
+        return bool(tx.events.stored_since(shipment.shipped_to, at_most=1))
 
     def _lease(self, tx: Transaction) -> tuple[EventShipment, bool] | None:
         """The shipment with the end of its next block, and whether that block may have been sent before; None if
@@ -116,7 +116,7 @@ class Shipping:
         is_repeated = shipment.sending_to > shipment.shipped_to
         if not is_repeated:
             latest = tx.events.latest()
-            block = tx.events.stored_since(shipment.shipped_to, latest, at_most=BLOCK)
+            block = tx.events.stored_since(shipment.shipped_to, up_to=latest, at_most=BLOCK)
             end = block[-1][0] if len(block) == BLOCK else latest
             if end <= shipment.shipped_to:
                 return None

@@ -75,24 +75,9 @@ class Connection:
         than prepared, for all.
         """
         if self.trips is not None:
-            return RecordedRows(self.trips.rows([(sql, values)], self.scope, anew=anew)[0])
+            return RecordedRows(self.trips.rows(sql, values, self.scope, anew=anew))
         self._prepare()
         return self.driver.execute(_in_driver_style(sql), values)
-
-    def execute_all(
-        self, statements: Sequence[tuple[str, Sequence[Any]]], *, anew: int = 0
-    ) -> list[list[tuple[Any, ...]]]:
-        """The rows of each query; all are sent before the first result is read. In a read, the last ones may be planned
-        `anew`.
-        """
-        if not statements:
-            return []
-        if self.trips is not None:
-            return self.trips.rows(statements, self.scope, anew=anew)
-        self._prepare()
-        with self.driver.pipeline():
-            cursors = [self.driver.execute(_in_driver_style(sql), values) for sql, values in statements]
-            return [cursor.fetchall() for cursor in cursors]
 
     def change_all(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
         """Run statements without results, all in one batch."""

@@ -85,7 +85,7 @@ class PostgresLists(ListsDialect):
     true = "TRUE"
 
     def condition(self, kind: type, condition: Condition, row: str, values: list[Any], gathered: bool) -> str:
-        return condition_sql(kind, condition, row, values, singly=not gathered)
+        return condition_sql(kind, condition, row, values, gathered)
 
     def where(self, kind: type, conditions: Sequence[Condition], organization_id: str) -> Sql:
         return where_sql(kind, conditions, organization_id, True)

@@ -83,12 +83,6 @@ class Locked(Connection):
         self._locks.take(self._organization_id)
         return super().execute(sql, values, anew=anew)
 
-    def execute_all(
-        self, statements: Sequence[tuple[str, Sequence[Any]]], *, anew: int = 0
-    ) -> list[list[tuple[Any, ...]]]:
-        self._locks.take(self._organization_id)
-        return super().execute_all(statements, anew=anew)
-
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         self._locks.take(self._organization_id)
         return super().stream(sql, values)

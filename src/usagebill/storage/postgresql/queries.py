@@ -54,9 +54,9 @@ def folded_column(kind: type, table: str, column: str) -> str:
 
 
 def _many(
-    kind: type, conditions: Sequence[Condition], table: str, values: list[Any], joint: str, nothing: str, singly: bool
+    kind: type, conditions: Sequence[Condition], table: str, values: list[Any], joint: str, nothing: str, gathered: bool
 ) -> str:
-    parts = [condition_sql(kind, condition, table, values, singly=singly) for condition in conditions]
+    parts = [condition_sql(kind, condition, table, values, gathered) for condition in conditions]
     return "(" + f" {joint} ".join(parts) + ")" if parts else nothing
 
 
@@ -80,11 +80,11 @@ def _item_text(value: object) -> str:
     return str(sql_value(value))
 
 
-def condition_sql(kind: type, condition: Condition, table: str, values: list[Any], *, singly: bool = False) -> str:
+def condition_sql(kind: type, condition: Condition, table: str, values: list[Any], gathered: bool = True) -> str:
     """The condition on the record of `kind` in `table`; its values are appended to `values`.
 
-    `singly`, a record that this one refers to is looked up for each record that is read. Otherwise the server may look
-    all of them up first.
+    Records that this one refers to may be `gathered`: the server may look all of them up first. Otherwise that of each
+    record is looked up when it is read.
     """
     match condition:
         case Compare(column, operator, value):
@@ -121,18 +121,18 @@ def condition_sql(kind: type, condition: Condition, table: str, values: list[Any
         case NotEmpty(column):
             return f"{table}.{quoted(column)} <> '[]'"
         case AnyOf(conditions):
-            return _many(kind, conditions, table, values, "OR", "FALSE", singly)
+            return _many(kind, conditions, table, values, "OR", "FALSE", gathered)
         case AllOf(conditions):
-            return _many(kind, conditions, table, values, "AND", "TRUE", singly)
+            return _many(kind, conditions, table, values, "AND", "TRUE", gathered)
         case Negate(inner):
-            return f"({condition_sql(kind, inner, table, values, singly=singly)}) IS NOT TRUE"
+            return f"({condition_sql(kind, inner, table, values, gathered)}) IS NOT TRUE"
         case Related(other_kind, _, conditions):
             alias = alias_of(table, other_kind)
-            inside = _many(other_kind, conditions, alias, values, "AND", "TRUE", singly)
-            return related_sql(table, condition, f"{inside} OFFSET 0" if singly else inside)
+            inside = _many(other_kind, conditions, alias, values, "AND", "TRUE", gathered)
+            return related_sql(table, condition, inside if gathered else f"{inside} OFFSET 0")
         case Has(other_kind, _, conditions):
             alias = alias_of(table, other_kind)
-            return has_sql(table, condition, _many(other_kind, conditions, alias, values, "AND", "TRUE", singly))
+            return has_sql(table, condition, _many(other_kind, conditions, alias, values, "AND", "TRUE", gathered))
 
 
 def pattern_of(text: str) -> str:
@@ -144,7 +144,7 @@ _PATTERN_OF_TEXT = str.maketrans({"\\": "\\\\", "%": "\\%", "_": "\\_"})
 
 
 def where_sql(
-    kind: type, conditions: Sequence[Condition], organization_id: str | None, deleted: bool, *, singly: bool = False
+    kind: type, conditions: Sequence[Condition], organization_id: str | None, deleted: bool, *, gathered: bool = True
 ) -> tuple[str, list[Any]]:
     """The WHERE clause for records of `kind` (its table aliased `t`), and the values it binds; see `condition_sql`."""
     parts, values = scope_sql(kind, organization_id, deleted)
@@ -154,7 +154,7 @@ def where_sql(
             values.append(sql_value(condition.value))
             parts.append(comparison_sql("t", condition.column, condition.operator))
         else:
-            parts.append(condition_sql(kind, condition, "t", values, singly=singly))
+            parts.append(condition_sql(kind, condition, "t", values, gathered))
     return (" WHERE " + " AND ".join(parts) if parts else ""), values
 
 

@@ -174,14 +174,10 @@ class Trips:
         if scope is not None:
             scope.apply(self._driver)
 
-    def rows(
-        self, statements: Sequence[tuple[str, Sequence[Any]]], scope: RowScope | None, *, anew: int = 0
-    ) -> list[_Rows]:
-        """The rows of each query, all in one trip. The last ones, `anew` in number, are planned for their values rather
-        than prepared.
-        """
+    def rows(self, sql: str, values: Sequence[Any], scope: RowScope | None, *, anew: bool = False) -> _Rows:
+        """The rows of a query; it may be planned `anew`, for its values, rather than prepared."""
         try:
-            return self._rows(statements, scope, anew)
+            return self._rows(sql, values, scope, anew)
         except psycopg.errors.InvalidSqlStatementName:
             # Something else has dropped all prepared statements: ALTER, or a connection pooler.
             self._prepared.names.clear()
@@ -189,22 +185,19 @@ class Trips:
             if self.has_begun:
                 raise
             roll_back(self._driver)
-            return self._rows(statements, scope, anew)
+            return self._rows(sql, values, scope, anew)
 
-    def _rows(self, statements: Sequence[tuple[str, Sequence[Any]]], scope: RowScope | None, anew: int) -> list[_Rows]:
-        setting = None if scope is None else scope.unapplied()
-        queries = [*([] if setting is None else [setting]), *statements]
+    def _rows(self, sql: str, values: Sequence[Any], scope: RowScope | None, anew: bool) -> _Rows:
         batch = _Batch(self._driver, self._prepared)
         if not self.has_begun:
             for statement in self._begin.split("; "):
                 batch.add(statement.encode())
-        prepared = len(queries) - anew
-        readers = [
-            batch.query(_numbered(sql), values, anew=place >= prepared) for place, (sql, values) in enumerate(queries)
-        ]
+        setting = None if scope is None else scope.unapplied()
+        if setting is not None:
+            batch.query(_numbered(setting[0]), setting[1], anew=False)
+        place, adapted = batch.query(_numbered(sql), values, anew=anew)
         results = batch.run()
         self.has_begun = True
         if scope is not None:
             scope.is_applied()
-        rows = [_loaded(results[place], adapted) for place, adapted in readers]
-        return rows[len(rows) - len(statements) :]
+        return _loaded(results[place], adapted)

@@ -12,34 +12,29 @@ from typing import Any, Final
 
 import psycopg
 
-from usagebill.core.aggregation import AggregateResult
-from usagebill.core.events import Event, EventOrder
-from usagebill.core.filters import FilterIndex
+from usagebill.core.events import Event
 from usagebill.storage.event_queries import (
-    Counted,
     EventFilter,
     EventQuery,
     EventRange,
-    Group,
     Lacking,
-    StateFault,
 )
-from usagebill.storage.event_rows import COLUMNS, event_of, filter_sql, microseconds, size_sql
+from usagebill.storage.event_rows import COLUMNS, event_of, filter_sql, microseconds
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.dialect import DIALECT
 from usagebill.storage.postgresql.events.rows import STORED, row_of
 from usagebill.storage.postgresql.pool import roll_back_to
 from usagebill.storage.record_sql import bounded
-from usagebill.storage.sql.counting import EventCounts
-from usagebill.storage.sql.usage_totals import KnownSeries, MissingSeries, Usage, UsageTotals
+from usagebill.storage.sql.events import SqlEvents
+from usagebill.storage.sql.usage_totals import KnownSeries, MissingSeries, UsageTotals
 
 _SEQUENCE: Final = "events"
 _INSERT: Final = f"INSERT INTO events ({STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _LISTED: Final = ", ".join(f"e.{column.strip()}" for column in COLUMNS.split(","))
 
 
-class PostgresEvents:
-    """See `storage.ports.EventStore`. Opened for one organization; across all, only `stored` works."""
+class PostgresEvents(SqlEvents):
+    """See `storage.ports.EventStore`."""
 
     def __init__(
         self,
@@ -48,20 +43,9 @@ class PostgresEvents:
         known: KnownSeries | None = None,
         before_appending: Callable[[], None] | None = None,
     ) -> None:
+        super().__init__(connection, DIALECT, organization_id, known or KnownSeries())
         self._connection = connection
         self._before_appending = before_appending
-        self._opened_for = organization_id
-        self._known = known or KnownSeries()
-
-    @property
-    def _organization_id(self) -> str:
-        if self._opened_for is None:
-            raise PermissionError("events are read and written within one organization")
-        return self._opened_for
-
-    def _number(self, sql: str, values: Sequence[Any]) -> int:
-        row = self._connection.execute(sql, values).fetchone()
-        return 0 if row is None or row[0] is None else int(row[0])
 
     # Appending
 
@@ -72,11 +56,7 @@ class PostgresEvents:
         in_advance: Collection[str] = (),
         uncounted: Collection[str] = (),
     ) -> list[int]:
-        for event in events:
-            if event.organization_id != self._organization_id:
-                raise PermissionError(
-                    f"an event of organization {event.organization_id} in a transaction of {self._organization_id}"
-                )
+        self._check(events)
         if not events:
             return []
         if self._before_appending is not None:
@@ -153,13 +133,6 @@ class PostgresEvents:
 
     # Single events and lists
 
-    def get(self, transaction_id: str) -> Event | None:
-        row = self._connection.execute(
-            f"SELECT {COLUMNS} FROM events WHERE organization_id = ? AND transaction_id = ? ORDER BY sequence LIMIT 1",
-            (self._organization_id, transaction_id),
-        ).fetchone()
-        return None if row is None else event_of(row)
-
     def named(self, external_subscription_id: str, transaction_ids: Sequence[str]) -> list[Event]:
         rows = self._connection.execute(
             f"SELECT {COLUMNS} FROM events WHERE organization_id = ? AND external_subscription_id = ?"
@@ -191,14 +164,6 @@ class PostgresEvents:
             "SELECT value FROM sequences WHERE organization_id = ? AND name = ?", (self._organization_id, _SEQUENCE)
         )
 
-    def stored_since(self, sequence: int, up_to: int, *, at_most: int) -> list[tuple[int, Event]]:
-        rows = self._connection.execute(
-            f"SELECT sequence, {COLUMNS} FROM events WHERE organization_id = ? AND sequence > ? AND sequence <= ?"
-            " ORDER BY sequence LIMIT ?",
-            (self._organization_id, sequence, up_to, at_most),
-        )
-        return [(row[0], event_of(row[1:])) for row in rows]
-
     def received(self, start: datetime, end: datetime) -> Iterator[Event]:
         rows = self._connection.stream(
             f"SELECT {COLUMNS} FROM events WHERE organization_id = ? AND created_at >= ? AND created_at < ?",
@@ -208,36 +173,11 @@ class PostgresEvents:
 
     # Queries
 
-    def scan(self, question: EventQuery) -> Iterator[Event]:
-        yield from map(event_of, self._connection.stream(*self._counts().scan(COLUMNS, question)))
-
-    def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
-        return self._usage().tallies(question)
-
-    def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
-        return self._usage().tallies_by_bucket(question, filters)
-
-    def _usage(self) -> Usage:
-        return Usage(self._connection, DIALECT, self._organization_id, self._known)
-
-    def _counts(self) -> EventCounts:
-        return EventCounts(self._connection, DIALECT, self._organization_id)
+    def _streamed(self, sql: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+        return self._connection.stream(sql, values)
 
     def _totals(self) -> UsageTotals:
         return UsageTotals(self._connection, DIALECT, self._organization_id, self._known.missing or MissingSeries())
-
-    def changes(
-        self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
-    ) -> Iterator[tuple[int, Event]]:
-        query = self._counts().changes(f"{COLUMNS}, sequence", question, since, order, at_most)
-        for row in self._connection.stream(*query):
-            yield row[-1], event_of(row[:-1])
-
-    def size(self, question: EventQuery, *, at_most: int) -> int:
-        if at_most <= 0:
-            return 0
-        where, values = size_sql(self._organization_id, question)
-        return self._number(f"SELECT COUNT(*) FROM (SELECT 1 FROM events{where} LIMIT ?) first", (*values, at_most))
 
     def known_up_to(self, question: EventQuery, sequence: int) -> int:
         if question.known_at is not None:
@@ -257,16 +197,6 @@ class PostgresEvents:
         return max(sequence, self.latest())
 
     # Running totals
-
-    def rebuild_states(self) -> int:
-        return self._totals().rebuild(self._organization_id)
-
-    def state_faults(self) -> Iterator[StateFault]:
-        return self._totals().faults(self._organization_id)
-
-    def roll_up(self) -> None:
-        """Do some of the work on running totals."""
-        self._totals().roll_up()
 
     # Who sends events, and events in ranges of time
 

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from usagebill.core.aggregation import AggregateResult
-from usagebill.core.events import Event, EventOrder
-from usagebill.core.filters import FilterIndex
+from usagebill.core.events import Event
 from usagebill.storage.event_queries import (
-    Counted,
     EventFilter,
     EventQuery,
     EventRange,
-    Group,
-    StateFault,
 )
-from usagebill.storage.event_rows import COLUMNS, event_of, filter_sql, microseconds, size_sql
+from usagebill.storage.event_rows import COLUMNS, event_of, filter_sql, microseconds
 from usagebill.storage.record_sql import bounded
-from usagebill.storage.sql.counting import EventCounts
-from usagebill.storage.sql.usage_totals import KnownSeries, MissingSeries, Usage, UsageTotals
+from usagebill.storage.sql.events import SqlEvents
+from usagebill.storage.sql.usage_totals import KnownSeries, MissingSeries, UsageTotals
 from usagebill.storage.sqlite.events.dialect import DIALECT, prepare as prepare
 from usagebill.storage.sqlite.events.lists import EventLists, count_new_events
 from usagebill.storage.sqlite.events.ranges import count_in_ranges, has_code, in_ranges, mark, senders
@@ -36,22 +31,15 @@ _FEW: Final = 10_000
 _CLOCKS_DIFFER: Final = timedelta(minutes=10)
 
 
-class SqliteEvents:
+class SqliteEvents(SqlEvents):
     """See `storage.ports.EventStore`."""
 
     def __init__(
         self, connection: sqlite3.Connection, organization_id: str | None, missing_series: MissingSeries | None = None
     ) -> None:
+        super().__init__(connection, DIALECT, organization_id, KnownSeries(missing_series))
         self._connection = connection
-        self._opened_for = organization_id
         self._missing = missing_series or MissingSeries()
-        self._known = KnownSeries(missing_series)
-
-    @property
-    def _organization_id(self) -> str:
-        if self._opened_for is None:
-            raise PermissionError("events are read and written within one organization")
-        return self._opened_for
 
     def append(
         self,
@@ -60,11 +48,7 @@ class SqliteEvents:
         in_advance: Collection[str] = (),
         uncounted: Collection[str] = (),
     ) -> list[int]:
-        for event in events:
-            if event.organization_id != self._organization_id:
-                raise PermissionError(
-                    f"an event of organization {event.organization_id} in a transaction of {self._organization_id}"
-                )
+        self._check(events)
         # If one is refused, the rows are deleted: a savepoint would copy every changed page.
         last = self._connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0]
         try:
@@ -110,13 +94,6 @@ class SqliteEvents:
                 positions.append(position)
             seen.add(key)
         return positions
-
-    def get(self, transaction_id: str) -> Event | None:
-        row = self._connection.execute(
-            f"SELECT {COLUMNS} FROM events WHERE organization_id = ? AND transaction_id = ? ORDER BY sequence LIMIT 1",
-            (self._organization_id, transaction_id),
-        ).fetchone()
-        return None if row is None else event_of(row)
 
     def named(self, external_subscription_id: str, transaction_ids: Sequence[str]) -> list[Event]:
         events: list[Event] = []
@@ -181,15 +158,6 @@ class SqliteEvents:
     def latest(self) -> int:
         return self.stored()
 
-    def stored_since(self, sequence: int, up_to: int, *, at_most: int) -> list[tuple[int, Event]]:
-        # The plus keeps SQLite from walking all events of the organization.
-        rows = self._connection.execute(
-            f"SELECT sequence, {COLUMNS} FROM events WHERE sequence > ? AND sequence <= ? AND +organization_id = ?"
-            " ORDER BY sequence LIMIT ?",
-            (sequence, up_to, self._organization_id, at_most),
-        )
-        return [(row[0], event_of(row[1:])) for row in rows]
-
     def received(self, start: datetime, end: datetime) -> Iterator[Event]:
         # Events are stored in the order of receipt, so the search ends at the last earlier one; the plus keeps SQLite
         # from scanning all events of the organization instead.
@@ -200,20 +168,8 @@ class SqliteEvents:
         )
         yield from map(event_of, rows)
 
-    def scan(self, question: EventQuery) -> Iterator[Event]:
-        yield from map(event_of, self._connection.execute(*self._counts().scan(COLUMNS, question)))
-
-    def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
-        return self._usage().tallies(question)
-
-    def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
-        return self._usage().tallies_by_bucket(question, filters)
-
-    def _usage(self) -> Usage:
-        return Usage(self._connection, DIALECT, self._organization_id, self._known)
-
-    def _counts(self) -> EventCounts:
-        return EventCounts(self._connection, DIALECT, self._organization_id)
+    def _streamed(self, sql: str, values: Sequence[Any]) -> Iterable[tuple[Any, ...]]:
+        return self._connection.execute(sql, values)
 
     def _totals(self) -> UsageTotals:
         return UsageTotals(self._connection, DIALECT, None, self._missing)
@@ -221,32 +177,6 @@ class SqliteEvents:
     def is_behind(self) -> bool:
         """Whether `roll_up` has something to do; for all organizations."""
         return self._totals().is_behind()
-
-    def roll_up(self) -> None:
-        """Do some of the work on running totals, for all organizations."""
-        self._totals().roll_up()
-
-    def rebuild_states(self) -> int:
-        return self._totals().rebuild(self._organization_id)
-
-    def state_faults(self) -> Iterator[StateFault]:
-        return self._totals().faults(self._organization_id)
-
-    def changes(
-        self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
-    ) -> Iterator[tuple[int, Event]]:
-        query = self._counts().changes(f"{COLUMNS}, sequence", question, since, order, at_most)
-        for row in self._connection.execute(*query):
-            yield row[-1], event_of(row[:-1])
-
-    def size(self, question: EventQuery, *, at_most: int) -> int:
-        if at_most <= 0:
-            return 0
-        where, values = size_sql(self._organization_id, question)
-        row = self._connection.execute(
-            f"SELECT COUNT(*) FROM (SELECT 1 FROM events{where} LIMIT ?)", (*values, at_most)
-        ).fetchone()
-        return int(row[0])
 
     def known_up_to(self, question: EventQuery, sequence: int) -> int:
         if question.known_at is not None:
