@@ -239,3 +239,33 @@ def test_plan_fees_in_advance_are_earned_by_the_day(books: Books) -> None:
     (invoice,) = billing.invoices.list()
     billing.invoices.void(invoice.id)
     assert months() == [("03", 1980, 810), ("04", -1980, 0)]
+
+
+def test_seats_in_advance_are_earned_from_the_day_on_which_they_were_added(books: Books) -> None:
+    billing = books.billing
+    seats = billing.billable_metrics.create(
+        name="Seats", code="seats", aggregation_type="sum_agg", field_name="n", recurring=True
+    )
+    charge: dict[str, Any] = {"charge_model": "standard", "properties": {"amount": "31"}}
+    charge |= {"pay_in_advance": True, "invoiceable": True, "prorated": True}
+    charges = [{"billable_metric_id": seats.id, **charge}]
+    billing.plans.create(**plan_fields(code="p", amount_cents=0, charges=charges))
+    billing.subscriptions.create(
+        external_customer_id="koch", plan_code="p", external_id="s", billing_time="anniversary"
+    )
+    books.clock.set(at("2026-03-23"))
+    billing.events.create(
+        transaction_id="t", code="seats", external_subscription_id="s", properties={"n": 2}, timestamp=at("2026-03-21")
+    )
+    billing.run_due(strict=True)
+
+    def months() -> list[tuple[str, int, int]]:
+        rows = books.table("deferred_revenue")
+        return [(f"{row['month']:%m}", row["earned_cents"], row["deferred_cents"]) for row in rows]
+
+    # 20 days of two seats at 1.00, until 9 April: 11 in March and 9 in April.
+    assert months() == [("03", 2200, 1800), ("04", 1800, 0)]
+    books.clock.set(at("2026-04-11"))
+    billing.run_due(strict=True)
+    # The renewal over 62.00 for the 30 days from 10 April on: 21 in April and 9 in May.
+    assert months() == [("03", 2200, 1800), ("04", 1800, 0), ("04", 4340, 1860), ("05", 1860, 0)]

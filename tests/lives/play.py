@@ -18,6 +18,7 @@ from typing import Any
 
 from tests.lives.life import CHARGES, COUPONS, Life, PlanTerms, Step
 from tests.scenarios import Scenario, price_ranges
+from tests.tax_lines import agree_on_taxes
 from usagebill.billing import Billing
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import AppliedCoupon
@@ -643,6 +644,7 @@ class _Player:
         lived.metrics = {metric.id: metric.code for metric in self._find(BillableMetric)}
         lived.plans = {plan.id: plan.code for plan in self._find(Plan)}
         lived.findings = [str(finding) for finding in self.box.billing.audit().findings]
+        self.box.billing.reading(agree_on_taxes)
 
 
 def _metric(code: str) -> dict[str, Any]:

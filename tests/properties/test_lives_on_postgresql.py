@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, strategies as st
 
 from tests.examples import body_of, examples
+from tests.lives.life import life_of
+from tests.lives.play import play
 from tests.postgresql import server_url
 from tests.properties import (
     test_lives,
@@ -73,6 +75,12 @@ def test_every_credit_is_accounted_for_at_every_moment(life: WalletLife) -> None
 @given(wallet_lives(16), st.integers(0, 10_000))
 def test_a_process_that_dies_loses_and_repeats_no_credit(life: WalletLife, seed: int) -> None:
     body_of(test_wallet_lives.test_a_process_that_dies_loses_and_repeats_no_credit)(life, seed)
+
+
+@_several
+@given(st.integers(0, 10**9))
+def test_the_ledger_says_what_a_whole_life_of_plans_coupons_notes_and_voids_says(seed: int) -> None:
+    assert play(life_of(seed)).findings == []
 
 
 @pytest.mark.parametrize(

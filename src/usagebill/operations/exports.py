@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
+from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.days import local_date
@@ -61,14 +62,16 @@ from usagebill.core.ledger import DEBTS, Movement
 from usagebill.core.numbers import divide, multiply, round_cents, total
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
 from usagebill.core.payments import Payment, RefundAttempt
+from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.taxes import net_of_coupons, net_of_part
 from usagebill.core.wallet_transactions import TransactionKind, WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.operations.issuers import issuer
 from usagebill.queries.customers import find_customer
+from usagebill.rating.fee_events import events_paid_in_advance
 from usagebill.runtime.work import Reader
-from usagebill.storage.conditions import Condition, asc, at_least, eq, less, present, related, within
+from usagebill.storage.conditions import Condition, all_of, any_of, asc, at_least, eq, less, present, related, within
 from usagebill.views.customers import customer_summary
 
 Bound: TypeAlias = datetime | None
@@ -293,8 +296,12 @@ def _ledger_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
 
 
 def _ahead() -> list[Condition]:
+    """Conditions for fees that were billed ahead: plan fees, fixed charges, and recurring charges such as seats."""
     issued = related(Invoice, "invoice_id", within("status", ISSUED), eq("self_billed", False))
-    return [within("fee_type", EARNED_BY_DAY), eq("pay_in_advance", True), issued]
+    of_plan = all_of(within("fee_type", EARNED_BY_DAY), eq("pay_in_advance", True))
+    recurring = related(BillableMetric, "billable_metric_id", eq("recurring", True))
+    seats = related(Charge, "charge_id", eq("pay_in_advance", True), recurring)
+    return [any_of(of_plan, seats), issued]
 
 
 def _deferred_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
@@ -304,6 +311,8 @@ def _deferred_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
             continue
         zone = ZoneInfo(invoice.timezone)
         first, last = local_date(fee.from_datetime, zone), local_date(fee.to_datetime, zone)
+        # What an event adds is held from its day on.
+        first = max([first, *(local_date(event.timestamp, zone) for event in events_paid_in_advance(reader, fee))])
         for earned in earned_by_month(first, last, _billed(reader, fee, invoice)):
             is_late = end is not None and earned.month >= end.date()
             if not is_late and (start is None or earned.month >= start.date().replace(day=1)):
