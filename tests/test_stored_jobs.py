@@ -15,7 +15,7 @@ from usagebill import Billing
 from usagebill.core.documents.files import DocumentKind, DocumentSubject
 from usagebill.core.emails import Email, EmailSubject
 from usagebill.core.jobs import Job
-from usagebill.core.monitoring_tasks import CountUnbilledEvents
+from usagebill.core.monitoring_tasks import CompareWithProviders, CountUnbilledEvents
 from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment, ExpireActivation, SettleActivation
 from usagebill.core.provider_requests import PayableType, ProviderErrand
 from usagebill.core.sync_connections import PushDocument
@@ -324,6 +324,13 @@ STORED: list[tuple[Task, str, str, str, str]] = [
         '{"counted":{"property_missing":2}}',
         "count_unbilled_events",
     ),
+    (
+        CompareWithProviders(organization_id="org", compared_at=DUE, differences={"main": 2}, failures={"gc": "no"}),
+        "org",
+        "compare_with_providers:org",
+        '{"compared_at":"2024-02-01T10:00:00+00:00","differences":{"main":2},"failures":{"gc":"no"}}',
+        "compare_with_providers",
+    ),
     (CleanWebhookMessages(organization_id="org"), "org", "clean_webhook_messages:org", "{}", ""),
     (ChangeEuRates(organization_id="org"), "org", "change_eu_rates:org", "{}", ""),
     (ChaseCustomer(customer_id="cus"), "cus", "chase_customer:cus", "{}", ""),
@@ -416,8 +423,8 @@ def test_a_task_is_stored_as_it_always_was(idle: tuple[Path, Billing], name: str
 def test_stored_jobs_of_every_kind_run_and_are_done_where_nothing_is_left_to_do(tmp_path: Path) -> None:
     file = tmp_path / "billing.db"
     # Wallets and their transactions stay for ever: for these, something is always left to do.
-    # Unbilled events are counted every day.
-    lasting = (TopUpWallet, InvoiceTopUp, TopUpAtInterval, ExpireWallet, CountUnbilledEvents)
+    # Unbilled events are counted every day, and payments compared.
+    lasting = (TopUpWallet, InvoiceTopUp, TopUpAtInterval, ExpireWallet, CountUnbilledEvents, CompareWithProviders)
     with opened(file) as billing:
         keep(file, billing.organization.id, *(row for row in STORED if not isinstance(row[0], lasting)))
         billing.run_due(strict=True)

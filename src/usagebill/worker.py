@@ -17,7 +17,7 @@ from usagebill.billing import Billing
 from usagebill.core.errors import ClockRefused
 from usagebill.core.jobs import WorkerSeen
 from usagebill.core.tasks import DeliverWebhook
-from usagebill.operations import log_cleaning, organizations, unbilled_events
+from usagebill.operations import log_cleaning, organizations, provider_audits, unbilled_events
 from usagebill.operations.standing import note_worker
 from usagebill.outside.calls import Calls
 from usagebill.outside.delivery import Deliveries
@@ -129,6 +129,7 @@ class Worker:
             for organization in self._billing.store.read(None, organizations.find_all):
                 self._billing.writing(log_cleaning.schedule, organization)
                 self._billing.writing(unbilled_events.schedule, organization)
+                self._billing.writing(provider_audits.schedule, organization)
         except ClockRefused:
             return
         except Exception as problem:

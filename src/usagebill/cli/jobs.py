@@ -12,7 +12,7 @@ from usagebill.billing import Billing
 from usagebill.cli.options import as_json, database, instant, opened, print_json, print_table, settings_options
 from usagebill.core.customers import Customer
 from usagebill.core.jobs import Job, WorkerSeen
-from usagebill.operations import organizations, unbilled_events
+from usagebill.operations import organizations, provider_audits, unbilled_events
 from usagebill.operations.standing import is_copy, note_worker
 from usagebill.process.logs import configure
 from usagebill.process.settings import Settings
@@ -54,6 +54,7 @@ def run_due(at: datetime | None, force: bool, path: str, settings: Settings, jso
             )
         for organization in () if ahead else billing.store.read(None, organizations.find_all):
             billing.writing(unbilled_events.schedule, organization)
+            billing.writing(provider_audits.schedule, organization)
         tried = billing.run_due(at, on_failure=note)
         if not ahead:
             _note_run(billing, began, done=tried > len(problems))

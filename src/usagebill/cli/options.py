@@ -101,6 +101,10 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
         "Seconds that an accounting system or CRM may take to answer.",
     ),
     "tax_provider_timeout": (Seconds(), "Seconds that a tax provider may take to answer."),
+    "provider_audit_days": (
+        click.IntRange(0, 3660),
+        "How many days of payments are compared with Stripe's and GoCardless's lists every day; 0 compares none.",
+    ),
     "clock_ahead_days": (
         click.IntRange(1),
         "How many days the clock may be ahead of the database before it is to be confirmed (`usagebill clock`).",

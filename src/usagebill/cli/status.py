@@ -27,7 +27,8 @@ def status(max_age: float, path: str, json_output: bool) -> None:
     """Show whether billing is working: due and failed jobs, live workers, invoices and webhooks by status.
 
     Exits with 1 if jobs are due, or events wait for an event store in use, for longer than --max-age, if jobs have
-    failed, the event store is not believed, or the machine's clock is refused. The file is only read.
+    failed, payments differ from their provider's list, the event store is not believed, or the machine's clock is
+    refused. The file is only read.
     """
     with opened(path, read_only=True) as billing:
         known = standing(billing.store, billing.clock.now())
@@ -84,6 +85,16 @@ def _shown(known: Standing, problems: list[str]) -> dict[str, object]:
             }
             for shipping in known.shipping
         ],
+        "provider_audits": [
+            {
+                "organization_id": audit.organization_id,
+                "connection_code": audit.connection_code,
+                "compared_at": instant_text(audit.compared_at),
+                "differences": audit.differences,
+                "failure": audit.failure,
+            }
+            for audit in known.provider_audits
+        ],
         "invoices": dict(known.invoices),
         "webhooks": dict(known.webhooks),
     }
@@ -106,6 +117,9 @@ def _print(known: Standing, problems: list[str]) -> None:
         since = f", the first since {_text(shipping.waits_since)}" if shipping.waiting else ""
         whether = "counts" if shipping.counts else "does not count"
         click.echo(f"shipping  {shipping.waiting} events wait{since}; the event store {whether}")
+    for audit in known.provider_audits:
+        found = audit.failure or f"{audit.differences} differences"
+        click.echo(f"provider  {audit.connection_code}: {found}, compared at {instant_text(audit.compared_at)}")
     for name, counts in (("unbilled", known.unbilled), ("invoices", known.invoices), ("webhooks", known.webhooks)):
         listed = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
         since = ", counted at 06:00 UTC; `usagebill events unbilled` counts now" if name == "unbilled" else ""

@@ -29,9 +29,10 @@ class ProviderKind:
 
     `required` and `optional` name the credentials; `settings` the other fields of a connection. `notices_need` is the
     credential that notices are verified with; `fetches` says that `Connect` can fetch it. `statuses` maps the
-    provider's own charge states to ours. `debits`: its charges are debits of bank accounts, which take days. `decimals`
-    are its exceptions from ISO 4217, for amounts in minor units; `steps` are the numbers that such amounts must be
-    multiples of; `currencies` the only ones it accepts, if known.
+    provider's own charge states to ours. `debits`: its charges are debits of bank accounts, which take days. `lists`:
+    it has a list of all charges, to compare with. `decimals` are its exceptions from ISO 4217, for amounts in minor
+    units; `steps` are the numbers that such amounts must be multiples of; `currencies` the only ones it accepts, if
+    known.
     """
 
     name: str
@@ -52,6 +53,7 @@ class ProviderKind:
     cancels: bool = False
     authorizes: bool = False
     debits: bool = False
+    lists: bool = False
     decimals: Mapping[str, int] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
     currencies: frozenset[str] | None = None
@@ -82,6 +84,7 @@ KINDS: Mapping[str, ProviderKind] = {
             refunds=True,
             cancels=True,
             authorizes=True,
+            lists=True,
             statuses=_words(
                 "processing requires_capture requires_action requires_confirmation",
                 "succeeded",
@@ -105,6 +108,7 @@ KINDS: Mapping[str, ProviderKind] = {
             refunds=True,
             cancels=True,
             debits=True,
+            lists=True,
             statuses=_words(
                 "pending_customer_approval pending_submission submitted confirmed",
                 "paid_out",

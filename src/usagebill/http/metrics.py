@@ -98,6 +98,7 @@ def _families(known: Standing) -> Iterator[Metric]:
         "usagebill_refused_events", "What files and brokers held that is no event.", value=known.refused_events
     )
     yield from _shipping(known)
+    yield from _provider_audits(known)
     due = GaugeMetricFamily("usagebill_jobs_due", "Jobs that are due and not being done.", labels=["lane"])
     age = GaugeMetricFamily(
         "usagebill_jobs_oldest_due_age_seconds", "For how long the first due job has waited.", labels=["lane"]
@@ -135,6 +136,26 @@ def _families(known: Standing) -> Iterator[Metric]:
     for status, count in known.webhooks.items():
         messages.add_metric([status], count)
     yield messages
+
+
+def _provider_audits(known: Standing) -> Iterator[Metric]:
+    """The last comparison with each payment provider that has a list."""
+    labels = ["organization", "connection"]
+    differing = GaugeMetricFamily(
+        "usagebill_provider_differences", "Payments that differ from their provider's list.", labels=labels
+    )
+    failed = GaugeMetricFamily("usagebill_provider_audit_failed", "Whether the last comparison failed.", labels=labels)
+    compared = GaugeMetricFamily(
+        "usagebill_provider_audit_timestamp_seconds",
+        "When that was last done, in Unix seconds.",
+        labels=labels,
+    )
+    for audit in known.provider_audits:
+        names = [audit.organization_id, audit.connection_code]
+        differing.add_metric(names, audit.differences)
+        failed.add_metric(names, audit.failure is not None)
+        compared.add_metric(names, audit.compared_at.timestamp())
+    yield from (differing, failed, compared)
 
 
 def _shipping(known: Standing) -> Iterator[Metric]:

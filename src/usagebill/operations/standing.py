@@ -15,6 +15,7 @@ from usagebill.core.jobs import QueueState, WorkerSeen
 from usagebill.core.monitoring_tasks import CountUnbilledEvents
 from usagebill.core.webhooks import MessageStatus, WebhookMessage
 from usagebill.operations import organizations
+from usagebill.operations.provider_audits import ProviderAudit, last_audits
 from usagebill.storage.conditions import eq
 from usagebill.storage.jobs import task_of
 from usagebill.storage.ports import Store, Transaction
@@ -49,7 +50,8 @@ class Standing:
     """The state at the instant `at`. `invoices` and `webhooks` are counts by status; `events` is the number stored.
 
     `unbilled` is the number of unbilled events by reason, from a worker's daily count. `refused_events` is the number
-    of listed entries of files and brokers that are no events. `shipping` has an entry per event store and organization.
+    of listed entries of files and brokers that are no events. `shipping` has an entry per event store and organization,
+    `provider_audits` one per connection whose payments were compared with its provider's list.
     """
 
     at: datetime
@@ -60,6 +62,7 @@ class Standing:
     unbilled: Mapping[str, int]
     refused_events: int
     shipping: tuple[Shipping, ...] = ()
+    provider_audits: tuple[ProviderAudit, ...] = ()
 
     @property
     def live_workers(self) -> tuple[WorkerSeen, ...]:
@@ -81,6 +84,12 @@ class Standing:
                 problems.append("no worker was seen within the last two minutes")
         if self.queue.failed:
             problems.append(f"{self.queue.failed} jobs have failed: see `usagebill jobs list`")
+        for audit in self.provider_audits:
+            if audit.failure is not None:
+                problems.append(f"payments were not compared with {audit.connection_code}: {audit.failure}")
+            elif audit.differences:
+                command = f"`usagebill audit --provider {audit.connection_code}`"
+                problems.append(f"{audit.differences} payments differ from {audit.connection_code}: see {command}")
         for shipping in self.shipping:
             if not shipping.counts:
                 continue
@@ -111,6 +120,7 @@ def standing(store: Store, now: datetime) -> Standing:
             events=tx.events.stored(),
             unbilled=_unbilled(scoped),
             refused_events=sum(snapshot.count(RefusedEvent) for snapshot in scoped),
+            provider_audits=tuple(audit for snapshot in scoped for audit in last_audits(snapshot)),
             shipping=tuple(
                 shipping_of(snapshot, shipment) for snapshot in scoped for shipment in snapshot.find(EventShipment)
             ),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from usagebill.core.jobs import Job
-from usagebill.core.monitoring_tasks import CountUnbilledEvents
+from usagebill.core.monitoring_tasks import CompareWithProviders, CountUnbilledEvents
 from usagebill.core.organizations import Organization
 from usagebill.core.sync_connections import PushDocument
 from usagebill.core.tasks import (
@@ -22,7 +22,7 @@ from usagebill.outside.calls import Call
 from usagebill.outside.drawing import generate_documents
 from usagebill.outside.job_host import JobHost
 from usagebill.outside.mail import send_email
-from usagebill.outside.monitoring import count_unbilled_events
+from usagebill.outside.monitoring import compare_with_providers, count_unbilled_events
 from usagebill.outside.provider_calls import CHARGES, ERRANDS
 from usagebill.outside.tax_provider import ask_tax_provider
 from usagebill.outside.vat_registry import check_vat_number
@@ -58,6 +58,7 @@ OUTSIDE: dict[str, OutsideHandler[Any]] = dict(
         _outside(AskTaxProvider, ask_tax_provider),
         _outside(PushDocument, push_document),
         _outside(CountUnbilledEvents, count_unbilled_events),
+        _outside(CompareWithProviders, compare_with_providers),
     )
 )
 

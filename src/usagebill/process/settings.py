@@ -84,8 +84,9 @@ class Settings:
     registry that checks EU VAT numbers (`vat_registry.HttpVatRegistry`); without it none is checked. `smtp_url` is the
     mail server (`MailServer.at`); without it no e-mail is sent. The sender is `email_from`, else the address of the
     billing entity. `smtp_timeout` is in seconds, for each step. `tax_provider_timeout`, `bridge_timeout` (of accounting
-    systems and CRMs) and `payment_provider_timeout` are in seconds likewise. `documents`: PDF and XML of invoices and
-    credit notes are made on first request, or `at_once` when they are issued. Their URLs begin with `public_url`.
+    systems and CRMs) and `payment_provider_timeout` are in seconds likewise. `provider_audit_days`: how many days of
+    payments are compared with their providers' lists every day; 0 compares none. `documents`: PDF and XML of invoices
+    and credit notes are made on first request, or `at_once` when they are issued. Their URLs begin with `public_url`.
     `document_formats`: amounts, dates and addresses in the format of the language (`locale`), or of the reference
     service. `clock_ahead_days` is how far the machine's clock may be ahead of the newest instant in the file; beyond
     that nothing is written until an operator confirms it (`Billing.clock_watch`). `listed_log_days`: how far lists of
@@ -115,6 +116,7 @@ class Settings:
     tax_provider_timeout: float = 20
     bridge_timeout: float = 20
     payment_provider_timeout: float = 30
+    provider_audit_days: int = 30
     documents: Literal["on_demand", "at_once"] = "on_demand"
     document_formats: Literal["locale", "reference"] = "locale"
     termination_alert_days: tuple[int, ...] = (15, 45)
