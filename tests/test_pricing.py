@@ -11,7 +11,7 @@ from hypothesis import Phase, given, strategies as st
 from tests.examples import examples
 from tests.scenarios import Scenario, charge_on
 from usagebill.core.errors import Invalid
-from usagebill.pricing import price, price_cents
+from usagebill.pricing import price, price_cents, price_steps
 from usagebill.testing import PriceList, amounts, price_lists, quantities
 
 D = Decimal
@@ -36,6 +36,26 @@ TIERS = {
 )
 def test_a_price_is_one_call(model: str, properties: dict[str, Any], units: Any, amount: Decimal) -> None:
     assert price(model, properties, units) == amount
+
+
+@pytest.mark.parametrize(
+    ("model", "properties", "units", "steps"),
+    [
+        ("standard", {"amount": D("0.25")}, 46, ["46.0 units x 0.25 each"]),
+        (
+            "graduated",
+            TIERS,
+            12,
+            [
+                "10.0 units from 0 to 10 x 2.0 = 20.0, with the flat amount of 0.0: 20.0",
+                "2.0 units from 11 and above x 0.5 = 1.0, with the flat amount of 5.0: 6.0",
+            ],
+        ),
+        ("percentage", {"rate": "1.2"}, 100, ["100.0 units x 1.2 % = 1.2"]),
+    ],
+)
+def test_the_steps_to_a_price_are_told(model: str, properties: dict[str, Any], units: Any, steps: list[str]) -> None:
+    assert list(price_steps(model, properties, units)) == steps
 
 
 def test_events_decide_where_a_percentage_asks_for_them() -> None:

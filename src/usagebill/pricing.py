@@ -14,12 +14,19 @@ from typing import TypeAlias
 from usagebill.core.aggregation import summed_totals
 from usagebill.core.currencies import CURRENCIES, subunits
 from usagebill.core.errors import Invalid
+from usagebill.core.invoices.explanation import model_arithmetic
 from usagebill.core.near_names import near_name
-from usagebill.core.numbers import is_bounded, parse_decimal, total
-from usagebill.core.pricing import MODELS, Properties, PropertiesError, parse_properties, price as price_of
+from usagebill.core.numbers import decimal_text, is_bounded, parse_decimal, total
+from usagebill.core.pricing import (
+    MODELS,
+    Properties,
+    PropertiesError,
+    amount_details,
+    parse_properties,
+    price as price_of,
+)
 from usagebill.core.pricing.complaints import complaints
 from usagebill.core.pricing.fees import fee_amounts
-from usagebill.core.pricing.model import Price
 from usagebill.core.pricing.percentage import PercentageProperties
 from usagebill.core.usage import Usage
 
@@ -59,7 +66,7 @@ def price(
 
     Raises `Invalid` for a price list that is invalid for a charge, and `TypeError` for floats and unknown properties.
     """
-    return _priced(charge_model, properties, units, events, amount_cents, currency)[0].amount
+    return price_of(charge_model, *_read(charge_model, properties, units, events, amount_cents, currency)).amount
 
 
 def price_cents(
@@ -75,17 +82,37 @@ def price_cents(
 
     Arguments and errors are those of `price`.
     """
-    return fee_amounts(*_priced(charge_model, properties, units, events, amount_cents, currency), currency).amount_cents
+    terms, usage = _read(charge_model, properties, units, events, amount_cents, currency)
+    return fee_amounts(price_of(charge_model, terms, usage), usage, currency).amount_cents
 
 
-def _priced(
+def price_steps(
+    charge_model: str,
+    properties: Mapping[str, object],
+    units: Number | None = None,
+    *,
+    events: Sequence[Number] | None = None,
+    amount_cents: Number = 0,
+    currency: str = "USD",
+) -> tuple[str, ...]:
+    """The steps to the price of `units`, line by line, as the explanation of an invoice shows them.
+
+    Arguments and errors are those of `price`.
+    """
+    terms, usage = _read(charge_model, properties, units, events, amount_cents, currency)
+    lines = model_arithmetic(amount_details(charge_model, terms, usage), usage.units)
+    unit_amount = price_of(charge_model, terms, usage).unit_amount
+    return tuple(lines or [f"{decimal_text(usage.units)} units x {decimal_text(unit_amount)} each"])
+
+
+def _read(
     charge_model: str,
     properties: Mapping[str, object],
     units: Number | None,
     events: Sequence[Number] | None,
     amount_cents: Number,
     currency: str,
-) -> tuple[Price, Usage]:
+) -> tuple[Properties, Usage]:
     model = MODELS.get(charge_model)
     if model is None:
         raise Invalid(charge_model="value_is_invalid")
@@ -100,8 +127,7 @@ def _priced(
         wrong = complaints(model, texts)
         refusal.message = "; ".join(f"properties.{item.place}: {item.text}" for item in wrong)
         raise refusal from problem
-    usage = _usage(units, events, parsed, _decimal(amount_cents, "amount_cents"))
-    return price_of(charge_model, parsed, usage), usage
+    return parsed, _usage(units, events, parsed, _decimal(amount_cents, "amount_cents"))
 
 
 def _usage(units: Number | None, events: Sequence[Number] | None, terms: Properties, amount_cents: Decimal) -> Usage:

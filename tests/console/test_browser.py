@@ -127,6 +127,8 @@ def paths(box: Scenario, width: int) -> list[str]:
         f"/invoices/{invoice}/void",
         f"/invoices/{invoice}/pay",
         f"/invoices/{invoice}/credit",
+        f"/change/charges/{box.get('/plans/basic')['plan']['charges'][0]['code']}?plan=basic",
+        "/new/plans",
     ]
     records = [
         "/invoices",
@@ -195,6 +197,11 @@ def test_lists_and_forms_work_without_scripts(browser: Browser, session: Any, ad
         page.get_by_label("Role").select_option("support")
         page.get_by_role("button", name="Add").click()
         page.get_by_text("This link signs in").wait_for()
+        page.goto(f"{address}/new/charges?plan=basic")
+        page.get_by_label("Price", exact=True).fill("0.25")
+        page.get_by_label("Units", exact=True).fill("10")
+        page.get_by_role("button", name="Compute", exact=True).last.click()
+        page.get_by_text("€2.50").first.wait_for()
     assert "plain@example.com" in [user.email for user in box.billing.users.list().items]
 
 
@@ -212,6 +219,24 @@ def test_a_line_is_credited_after_its_effect_was_shown(window: Watched, box: Sce
     page.get_by_role("button", name=re.compile("^Credit €1")).click()
     page.get_by_role("heading", name="Credit notes").wait_for()
     assert len(box.get("/credit_notes")["credit_notes"]) == before + 1
+    assert window.problems == []
+
+
+def test_the_price_sheet_computes_as_one_types(window: Watched, box: Scenario) -> None:
+    page = window.open("/plans/basic")
+    page.get_by_role("link", name="New charge").click()
+    page.get_by_label("Charge model").select_option("graduated")
+    page.get_by_role("button", name="Use this model").click()
+    page.get_by_label("To, including, range 1").fill("100")
+    page.get_by_label("A unit, range 1").fill("0.10")
+    page.get_by_label("A unit, range 2").fill("0.05")
+    page.get_by_label("Units", exact=True).press_sequentially("150")
+    # 100 at 0.10 and 50 at 0.05.
+    page.locator("#sheet .amount", has_text="€12.50").wait_for()
+    page.get_by_label("A unit, range 2").fill("0.5x")
+    page.locator("#sheet", has_text="is no number").wait_for()
+    assert page.get_by_label("Units", exact=True).input_value() == "150"
+    assert len(box.get("/plans/basic")["plan"]["charges"]) == 2
     assert window.problems == []
 
 

@@ -27,7 +27,10 @@ class Kind(StrEnum):
     # A decimal, which the library takes as text; and an integer.
     NUMBER = "number"
     WHOLE = "whole"
+    CURRENCY = "currency"
     CHOICE = "choice"
+    # A text, with the choices as suggestions.
+    SUGGESTED = "suggested"
     FLAG = "flag"
     # Values apart by commas.
     LIST = "list"
@@ -66,6 +69,8 @@ def value_of(field: Field, text: str, currency: str = "USD") -> object:
             if not text.isascii() or not text.isdecimal() or len(text) > _LONGEST_WHOLE:
                 raise _unreadable(field, f"“{text}” is no whole number; write it like 1000")
             return int(text)
+        case Kind.CURRENCY:
+            return text.upper()
         case Kind.LIST:
             return [item.strip() for item in text.split(",") if item.strip()]
     return text
@@ -89,7 +94,7 @@ def text_of(field: Field, value: object, currency: str = "USD") -> str:
         return f"{major_from_cents(int(str(value)), currency):.{exponent(currency)}f}"
     if field.kind == Kind.NUMBER:
         number = parse_decimal(str(value))
-        return str(value) if number is None else decimal_text(number)
+        return str(value) if number is None else decimal_text(number).removesuffix(".0")
     if field.kind == Kind.LIST and isinstance(value, (list, tuple)):
         return ", ".join(str(item) for item in value)
     return str(value)

@@ -72,11 +72,11 @@ class Seat:
     def _permits(self, operation: Operation[Any], mode: str) -> bool:
         return operation.permission is not None and mode in self._permissions.get(operation.permission, ())
 
-    def ask(self, name: str, *path: str, **fields: object) -> Any:
+    def ask(self, name: str, /, *path: str, **fields: object) -> Any:
         """The result of an operation. Raises `Forbidden`, and as the operation does."""
         return self._run(name, path, fields, view_of)
 
-    def listed(self, name: str, *path: str, **fields: object) -> Listed:
+    def listed(self, name: str, /, *path: str, **fields: object) -> Listed:
         """A page of a list. Raises as `ask` does."""
 
         def shown(reader: Reader, page: Any) -> Listed:
@@ -92,7 +92,7 @@ class Seat:
         content: bytes = self._run(name, path, {}, lambda _, content: content, mode="read")
         return content
 
-    def tried(self, name: str, *path: str, then: tuple[str, str], **fields: object) -> tuple[Any, JsonObject]:
+    def tried(self, name: str, /, *path: str, then: tuple[str, str], **fields: object) -> tuple[Any, JsonObject]:
         """What a command would answer, and a query, with the id that it asks for, after it: the command is run, and
         rolled back. Raises as `ask` does.
         """

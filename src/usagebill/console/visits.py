@@ -14,8 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from usagebill.billing import Billing
+from usagebill.console.forms import BY_PATH as FORMS
 from usagebill.console.links import address_of
-from usagebill.console.lists import BY_PATH
+from usagebill.console.lists import BY_PATH as LISTS
 from usagebill.console.rendering import environment
 from usagebill.console.seat import Seat
 from usagebill.core.errors import Forbidden
@@ -59,7 +60,8 @@ class Visit:
             csrf=csrf_token(self.token),
             navigation=self.navigation,
             may=self.seat.may,
-            lists=BY_PATH,
+            lists=LISTS,
+            forms=FORMS,
             **context,
         )
 

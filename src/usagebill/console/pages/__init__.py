@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from usagebill.console.pages import (
+    charge,
     customer,
+    form,
     home,
     invoice,
     invoice_action,
@@ -27,6 +29,8 @@ PAGES: Sequence[Page] = (
     *invoice.PAGES,
     *invoice_action.PAGES,
     *plan.PAGES,
+    *charge.PAGES,
+    *form.PAGES,
     *listing.PAGES,
     *record.PAGES,
 )

@@ -87,6 +87,23 @@ def _revenue(seat: Seat, now: datetime) -> Sequence[tuple[str, str, Sequence[Bar
     ]
 
 
+# The way to a first invoice: each step is one form.
+_STEPS = (
+    ("metrics", "billable_metrics.list", "What you count: API calls, gigabytes, seats"),
+    ("plans", "plans.list", "What it costs: a fee, and charges on what you count"),
+    ("customers", "customers.list", "Who pays"),
+    ("subscriptions", "subscriptions.list", "Who is on which plan: usage is billed from then on"),
+)
+
+
+def _first_steps(seat: Seat) -> Sequence[tuple[str, str, bool]]:
+    """The folder, the words, and whether it is done, of each step to a first invoice; none once all are done."""
+    if not all(seat.may(operation) for _, operation, _ in _STEPS):
+        return ()
+    steps = [(path, text, seat.listed(operation, per_page=1).total > 0) for path, operation, text in _STEPS]
+    return () if steps[-1][2] else steps
+
+
 def _shown(visit: Visit) -> Response:
     seat, now = visit.seat, visit.billing.clock.now()
     invoices = seat.listed("invoices.list", per_page=6).items if seat.may("invoices.list") else ()
@@ -95,7 +112,7 @@ def _shown(visit: Visit) -> Response:
         concerns=list(_concerns(seat, now)),
         revenue=_revenue(seat, now) if seat.may("analytics.gross_revenue") else (),
         invoices=invoices,
-        is_new=seat.listed("customers.list", per_page=1).total == 0,
+        steps=_first_steps(seat),
     )
 
 

@@ -73,7 +73,7 @@ def arithmetic(fee: Fee, priced: Sequence[str] = ()) -> tuple[str, ...]:
     """
     if "minimum_cents" in fee.basis:
         return tuple(_minimum_lines(fee))
-    lines = [*_basis_lines(fee), *(priced or _model_lines(fee.amount_details, fee.units))]
+    lines = [*_basis_lines(fee), *(priced or model_arithmetic(fee.amount_details, fee.units))]
     unit = fee.pricing_unit_details
     if not lines and unit is None and fee.units != ZERO:
         lines = [f"{decimal_text(fee.units)} units x {decimal_text(fee.precise_unit_amount)} each"]
@@ -173,15 +173,15 @@ def _difference_lines(basis: Mapping[str, object]) -> list[str]:
         if not isinstance(side, Mapping):
             continue
         details = side["details"]
-        model_lines = _model_lines(details, Decimal(str(side["units"]))) if isinstance(details, Mapping) else []
+        model_lines = model_arithmetic(details, Decimal(str(side["units"]))) if isinstance(details, Mapping) else []
         steps = f": {'; '.join(model_lines)}" if model_lines else ""
         lines.append(f"{side['units']} units {text} = {side['amount']}{steps}")
         amounts.append(str(side["amount"]))
     return [*lines, f"difference: {' - '.join(amounts)}"]
 
 
-def _model_lines(details: Mapping[str, object], units: Decimal) -> list[str]:
-    """The steps in the details of a charge model: ranges, packages, percentages, volumes."""
+def model_arithmetic(details: Mapping[str, object], units: Decimal) -> list[str]:
+    """The steps in the details of a charge model: ranges, packages, percentages, volumes; none for a single price."""
     ranges = details.get("graduated_ranges") or details.get("graduated_percentage_ranges")
     if isinstance(ranges, (list, tuple)):
         return [_range_line(range_) for range_ in ranges if isinstance(range_, Mapping)]

@@ -1,0 +1,201 @@
+"""The forms of the console: one row each, with its operations and fields; one page shows them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from usagebill.console.fields import Field, Kind, choices
+from usagebill.core.aggregation import AGGREGATIONS
+from usagebill.core.coupons import CouponExpiration, CouponFrequency, CouponType
+from usagebill.core.periods.calendar import BillingTime, Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form that makes a record of a list and, with `update`, changes it.
+
+    `path` is that of the list, and of the record's page; `key` the field that names the record. `fields` are of both,
+    `made_with` of a new record alone and `changed_with` of a change. `currency` is the field with that of its amounts.
+    """
+
+    path: str
+    noun: str
+    create: str
+    fields: Sequence[Field]
+    update: str = ""
+    made_with: Sequence[Field] = ()
+    changed_with: Sequence[Field] = ()
+    key: str = "code"
+    currency: str = "currency"
+    about: str = ""
+    # Whether the operation that makes a record also changes it.
+    is_upsert: bool = False
+
+
+_NAME = Field("name", "Name", required=True)
+_CODE = Field("code", "Code", required=True, hint="What programs call it: not changed later without need")
+_DESCRIPTION = Field("description", "Description", Kind.LONG)
+_TAXES = Field("tax_codes", "Taxes", Kind.LIST, hint="Codes, apart by commas")
+_CURRENCY = Field("amount_currency", "Currency", Kind.CURRENCY, required=True, hint="A code, like EUR")
+_CUSTOMER = Field("external_customer_id", "Customer id", required=True)
+# What a program of one's own counts cannot be typed.
+_AGGREGATIONS = tuple(name for name, aggregation in AGGREGATIONS.items() if not aggregation.is_program)
+_INTERVALS = sorted(Interval, key=lambda interval: interval != Interval.MONTHLY)
+
+FORMS: Sequence[Form] = (
+    Form(
+        "customers",
+        "customer",
+        "customers.upsert",
+        (
+            Field("name", "Name"),
+            Field("email", "E-mail address", Kind.EMAIL),
+            Field("currency", "Currency", Kind.CURRENCY, hint="A code, like EUR; without one, that of the first plan"),
+            Field("country", "Country", hint="Two letters, like DE"),
+            Field("address_line1", "Street and number"),
+            Field("address_line2", "More of the address"),
+            Field("zipcode", "Postal code"),
+            Field("city", "City"),
+            Field("state", "State or province"),
+            Field("legal_name", "Legal name"),
+            Field("tax_identification_number", "Tax id"),
+            Field("timezone", "Time zone", hint="Like Europe/Berlin"),
+            Field("net_payment_term", "Days to pay", Kind.WHOLE),
+            _TAXES,
+        ),
+        made_with=(Field("external_id", "Id", required=True, hint="Yours, which programs name the customer by"),),
+        key="external_id",
+        is_upsert=True,
+    ),
+    Form(
+        "subscriptions",
+        "subscription",
+        "subscriptions.create",
+        (
+            Field("name", "Name", hint="On invoices, instead of the plan's"),
+            Field("ending_at", "Ends on", Kind.DATE),
+        ),
+        update="subscriptions.update",
+        made_with=(
+            _CUSTOMER,
+            Field("plan_code", "Plan", required=True),
+            Field("external_id", "Id", required=True, hint="Yours, which events name the subscription by"),
+            Field("subscription_at", "Starts on", Kind.DATE, hint="Without a date, now"),
+            Field("billing_time", "Periods", Kind.CHOICE, choices(tuple(BillingTime))),
+        ),
+        key="external_id",
+        currency="plan_amount_currency",
+        about="The plan of a customer. Another plan for the same id is an upgrade or a downgrade.",
+    ),
+    Form(
+        "plans",
+        "plan",
+        "plans.create",
+        (
+            _NAME,
+            _CODE,
+            _DESCRIPTION,
+            Field("amount_cents", "Fee of each period", Kind.MONEY, required=True, hint="0 for usage alone"),
+            _CURRENCY,
+            Field("interval", "Period", Kind.CHOICE, choices(_INTERVALS)),
+            Field("pay_in_advance", "The fee is paid at the start of each period", Kind.FLAG),
+            Field("trial_period", "Days of trial", Kind.NUMBER),
+            _TAXES,
+        ),
+        update="plans.update",
+        changed_with=(Field("cascade_updates", "Also for subscriptions with prices of their own", Kind.FLAG),),
+        currency="amount_currency",
+        about="A fee for each period; charges on usage are added on the plan's page.",
+    ),
+    Form(
+        "metrics",
+        "billable metric",
+        "billable_metrics.create",
+        (
+            _NAME,
+            _CODE,
+            _DESCRIPTION,
+            Field("aggregation_type", "Events are", Kind.CHOICE, choices(_AGGREGATIONS)),
+            Field("field_name", "Property with the units", hint="Not for a count of events"),
+            Field("recurring", "Units stay from period to period, like seats or storage", Kind.FLAG),
+        ),
+        update="billable_metrics.update",
+        about="How events are counted. Events name it by its code.",
+    ),
+    Form(
+        "add-ons",
+        "add-on",
+        "add_ons.create",
+        (
+            _NAME,
+            _CODE,
+            _DESCRIPTION,
+            Field("amount_cents", "Price of one", Kind.MONEY, required=True),
+            _CURRENCY,
+            Field("invoice_display_name", "Name on invoices"),
+            _TAXES,
+        ),
+        update="add_ons.update",
+        currency="amount_currency",
+    ),
+    Form(
+        "coupons",
+        "coupon",
+        "coupons.create",
+        (
+            _NAME,
+            _CODE,
+            _DESCRIPTION,
+            Field("coupon_type", "Takes off", Kind.CHOICE, choices(tuple(CouponType))),
+            Field("amount_cents", "Amount", Kind.MONEY, hint="Of a fixed amount"),
+            Field("amount_currency", "Currency of the amount", Kind.CURRENCY, hint="A code, like EUR"),
+            Field("percentage_rate", "Percent", Kind.NUMBER, hint="Of a percentage"),
+            Field("frequency", "How often", Kind.CHOICE, choices(tuple(CouponFrequency))),
+            Field("frequency_duration", "Number of periods", Kind.WHOLE, hint="If it recurs"),
+            Field("expiration", "Expires", Kind.CHOICE, choices(tuple(CouponExpiration))),
+            Field("expiration_at", "Expires on", Kind.DATE, hint="With a time limit"),
+            Field("reusable", "May be applied to a customer more than once", Kind.FLAG),
+        ),
+        update="coupons.update",
+        currency="amount_currency",
+    ),
+    Form(
+        "applied-coupons",
+        "coupon of a customer",
+        "applied_coupons.apply",
+        (),
+        made_with=(_CUSTOMER, Field("coupon_code", "Coupon", required=True)),
+        key="coupon_code",
+    ),
+    Form(
+        "taxes",
+        "tax",
+        "taxes.create",
+        (
+            _NAME,
+            _CODE,
+            _DESCRIPTION,
+            Field("rate", "Percent", Kind.NUMBER, required=True),
+            Field("applied_to_organization", "On everything that you sell", Kind.FLAG),
+        ),
+        update="taxes.update",
+    ),
+    Form(
+        "wallets",
+        "wallet",
+        "wallets.create",
+        (Field("name", "Name"), Field("expiration_at", "Expires on", Kind.DATE)),
+        update="wallets.update",
+        made_with=(
+            _CUSTOMER,
+            Field("currency", "Currency", Kind.CURRENCY, required=True, hint="A code, like EUR"),
+            Field("rate_amount", "Price of one credit", Kind.NUMBER, required=True),
+            Field("paid_credits", "Credits to buy now", Kind.NUMBER),
+            Field("granted_credits", "Credits given for free", Kind.NUMBER),
+        ),
+        key="svc_id",
+    ),
+)
+
+BY_PATH: Mapping[str, Form] = {form.path: form for form in FORMS}
