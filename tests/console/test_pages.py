@@ -122,10 +122,10 @@ def test_the_pages_of_a_list_follow_each_other(admin: Visitor) -> None:
 
 
 def test_a_filter_that_cannot_be_read_is_refused_in_words(admin: Visitor) -> None:
-    answer = admin.ask("GET", "/activity?from_date=tomorrow")
-    assert answer.status_code == 422
-    assert 'role="alert"' in answer.text
-    assert "from_date" in answer.text
+    for path, field in (("activity", "from_date"), ("invoices", "issuing_date_from"), ("invoices", "issuing_date_to")):
+        answer = admin.ask("GET", f"/{path}?{field}=tomorrow")
+        assert answer.status_code == 422
+        assert field in answer.text.partition('role="alert"')[2]
     for page in ("0", "-1", "x", "9" * 30):
         admin.page(f"/customers?page={page}")
 
@@ -172,16 +172,28 @@ def test_webhooks_are_sent_again_and_failed_jobs_tried_again_from_their_lists() 
         assert not box.billing.store.read(None, lambda tx: tx.jobs.failures())[0].failed
 
 
-def failed_job(box: Scenario) -> Job:
+def test_many_failed_jobs_are_counted_at_home_and_listed_by_the_page() -> None:
+    with Scenario(now="2024-03-05T10:00:00Z") as crowded:
+        for place in range(60):
+            failed_job(crowded, place)
+        admin = Visitor(crowded.billing, invited(crowded.billing, "admin"))
+        page = admin.page("/jobs")
+        assert "60 in all, page 1 of 3" in page
+        assert page.count("the disk is full") == 25
+        assert admin.page("/jobs?page=3").count("the disk is full") == 10
+        assert "Failed jobs: 60" in admin.page("/")
+
+
+def failed_job(box: Scenario, place: int = 1) -> Job:
     """A job of the organization that is not tried again by itself."""
 
     def make(tx: Transaction) -> Job:
         job = Job(
-            id="01900000-0000-7000-8000-000000000001",
+            id=f"01900000-0000-7000-8000-{place:012}",
             organization_id=box.billing.organization.id,
             kind="bill_customer",
             subject_id="acme",
-            key="broken",
+            key=f"broken {place}",
             due_at=box.now,
             run_at=box.now,
             created_at=box.now,

@@ -255,6 +255,8 @@ def test_notes_are_listed_and_narrowed(box: Scenario) -> None:
                 continue
             shown = box.get(f"{path}?{query}")["credit_notes"]
             assert [note["svc_id"] for note in shown] == [note["svc_id"] for note in expected], query
+    unreadable = box.send("GET", "/credit_notes?issuing_date_from=tomorrow&issuing_date_to=2023-13-01")
+    assert refused(unreadable) == {"issuing_date_from": ["invalid_date"], "issuing_date_to": ["invalid_date"]}
     assert missing(box.send("GET", "/credit_notes?billing_entity_codes[]=none")) == "billing_entity"
     assert missing(box.send("GET", "/customers/nobody/credit_notes")) == "customer"
     assert missing(box.send("GET", "/credit_notes/none")) == "credit_note"

@@ -167,6 +167,28 @@ class JobsContract(Contract):
         assert self.claim(tenant, second(5)) == "k"
         assert not tenant.write(lambda tx: tx.jobs.retry(job.id, second(5)))
 
+    def test_failures_are_counted_and_read_page_by_page(self, tenant: Tenant, other: Tenant) -> None:
+        def failing(owner: Tenant, job: Job) -> Job:
+            self.add(owner, job)
+            owner.write(lambda tx: tx.jobs.postpone(job, NOW, "broken", failed=True))
+            return job
+
+        def keys(**which: Any) -> list[str]:
+            return [job.key for job in tenant.read(lambda tx: tx.jobs.failures(**which))]
+
+        theirs = failing(other, other.job("theirs"))
+        jobs = [failing(tenant, tenant.job(f"k{place}", at=second(-place))) for place in range(5)]
+        self.add(tenant, tenant.job("well"))
+        assert tenant.read(lambda tx: tx.jobs.count_failures()) == 5
+        assert keys() == ["k4", "k3", "k2", "k1", "k0"]
+        assert [keys(at_most=2, skipped=skipped) for skipped in (0, 2, 4, 6)] == [
+            ["k4", "k3"],
+            ["k2", "k1"],
+            ["k0"],
+            [],
+        ]
+        assert (keys(job_id=jobs[3].id), keys(job_id=theirs.id)) == (["k3"], [])
+
     def test_nothing_waits_to_be_tried_before_it_is_due(self, tenant: Tenant) -> None:
         # With a clock that was set back, it would be found over and over again.
         job = tenant.job("k", at=second(60))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from usagebill.core.errors import NotFound
 from usagebill.core.jobs import Job
 from usagebill.operations.backlog import Unrelated, without_backlog
+from usagebill.requests.inputs import Paging
 from usagebill.runtime.work import Reader, Work
+from usagebill.storage.ports import Page
 
 
-def list_failed(reader: Reader) -> Sequence[Job]:
+def list_failed(reader: Reader, paging: Paging) -> Page[Job]:
     """The jobs that have failed at least once and are not done yet, in the order they were due."""
-    return reader.tx.jobs.failures()
+    jobs, size = reader.tx.jobs, paging.per_page
+    found = jobs.failures(at_most=size, skipped=(paging.page - 1) * size)
+    return Page(items=found, page=paging.page, per_page=size, total_count=jobs.count_failures())
 
 
 def overdue(reader: Reader) -> Job | None:
@@ -23,8 +25,8 @@ def overdue(reader: Reader) -> Job | None:
 @without_backlog(Unrelated.OWN_INSTANT)
 def retry(work: Work, job_id: str) -> Job:
     """Give a failed job a fresh set of attempts, from now on. Raises `NotFound`."""
-    failed = {job.id: job for job in work.tx.jobs.failures()}
-    if job_id not in failed:
+    found = work.tx.jobs.failures(job_id=job_id)
+    if not found:
         raise NotFound("job", job_id)
     work.tx.jobs.retry(job_id, work.now)
-    return failed[job_id]
+    return found[0]

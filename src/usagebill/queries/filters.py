@@ -106,10 +106,15 @@ def amount(field: str, value: Maybe[str], problems: dict[str, object]) -> Decima
     return max(-_LARGEST_AMOUNT, min(number, _LARGEST_AMOUNT))
 
 
-def day(value: Maybe[str]) -> date | None:
-    """The date in a text; None for a text without one, which then filters nothing."""
-    parsed = parse_instant(value) if value else None
-    return None if parsed is None else parsed.date()
+def day(field: str, value: Maybe[str], problems: dict[str, object]) -> date | None:
+    """The date in a text; None if the parameter is absent."""
+    if not value:
+        return None
+    parsed = parse_instant(value)
+    if parsed is None:
+        problems[field] = ["invalid_date"]
+        return None
+    return parsed.date()
 
 
 def log_span(reader: Reader, from_date: Maybe[str], to_date: Maybe[str], days: int | None) -> list[Condition]:

@@ -181,14 +181,26 @@ class JobQueries(Generic[C]):
         row = self._connection.execute(f"SELECT {JOB_COLUMNS} FROM jobs WHERE {tests} LIMIT 1", values).fetchone()
         return None if row is None else job_of(row)
 
-    def failures(self) -> list[Job]:
-        scope, values = (
-            ("", ()) if self._organization_id is None else ("organization_id = ? AND ", (self._organization_id,))
-        )
+    def failures(self, *, job_id: str | None = None, at_most: int | None = None, skipped: int = 0) -> list[Job]:
+        tests, values = self._failed()
+        if job_id is not None:
+            tests, values = f"{tests} AND id = ?", [*values, job_id]
+        page = "" if at_most is None else f" LIMIT {int(at_most)} OFFSET {int(skipped)}"
         rows = self._connection.execute(
-            f"SELECT {JOB_COLUMNS} FROM jobs WHERE {scope}error IS NOT NULL ORDER BY due_at, sequence", values
+            f"SELECT {JOB_COLUMNS} FROM jobs WHERE {tests} ORDER BY due_at, sequence{page}", values
         ).fetchall()
         return [job_of(row) for row in rows]
+
+    def count_failures(self) -> int:
+        tests, values = self._failed()
+        row = self._connection.execute(f"SELECT count(*) FROM jobs WHERE {tests}", values).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def _failed(self) -> tuple[str, list[Any]]:
+        """The condition for failed jobs, and its values."""
+        if self._organization_id is None:
+            return "error IS NOT NULL", []
+        return "organization_id = ? AND error IS NOT NULL", [self._organization_id]
 
     def _workers(self) -> tuple[WorkerSeen, ...]:
         return tuple(map(_worker_of, self._connection.execute(_WORKERS).fetchall()))

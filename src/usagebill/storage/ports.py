@@ -97,8 +97,13 @@ class WaitingJobs(Protocol):
     def named(self, keys: Sequence[str]) -> list[Job]:
         """The jobs with these keys, in no order."""
 
-    def failures(self) -> list[Job]:
-        """The jobs that have failed at least once and are not done yet, in order of `due_at`."""
+    def failures(self, *, job_id: str | None = None, at_most: int | None = None, skipped: int = 0) -> list[Job]:
+        """The jobs that have failed at least once and are not done yet, in order of `due_at`: all, the one with this
+        id, or `at_most` so many after the first `skipped`.
+        """
+
+    def count_failures(self) -> int:
+        """The number of jobs that have failed at least once and are not done yet."""
 
     def state(self, now: datetime) -> QueueState:
         """The state of the queue at `now`, across organizations; leased jobs count as running."""

@@ -38,7 +38,7 @@ def _concerns(seat: Seat, now: datetime) -> Iterator[Concern]:
         if late is not None and (waited := now - datetime.fromisoformat(late["due_at"])) > _LATE:
             text = f"{words(late['kind'])} has been due for {timedelta(seconds=int(waited.total_seconds()))}."
             yield Concern(0, "Billing is behind", f"{text} Is a worker running?", "/jobs")
-        if failed := len(seat.ask("jobs.list_failed")):
+        if failed := seat.listed("jobs.list_failed", per_page=1).total:
             yield Concern(failed, "Failed jobs", "Each is tried again, or waits for you to.", "/jobs")
     if seat.may("webhooks.list"):
         lost = seat.listed("webhooks.list", statuses=[MessageStatus.FAILED], per_page=1).total

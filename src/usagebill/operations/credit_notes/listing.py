@@ -79,12 +79,14 @@ def _conditions(reader: Reader, options: CreditNoteFilters) -> list[Condition]:
     lowest = amount("amount_from", options.amount_from, problems)
     highest = amount("amount_to", options.amount_to, problems)
     self_billed = flag("self_billed", options.self_billed, problems)
+    since = day("issuing_date_from", options.issuing_date_from, problems)
+    until = day("issuing_date_to", options.issuing_date_to, problems)
     if problems:
         raise Invalid(problems)
     conditions: list[Condition] = [eq("status", CreditNoteStatus.FINALIZED)]
-    if (since := day(options.issuing_date_from)) is not None:
+    if since is not None:
         conditions.append(at_least("issuing_date", since))
-    if (until := day(options.issuing_date_to)) is not None:
+    if until is not None:
         conditions.append(at_most("issuing_date", until))
     if lowest is not None:
         conditions.append(at_least("total_amount_cents", int(ceil_to(lowest, 0))))

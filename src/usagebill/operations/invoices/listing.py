@@ -119,6 +119,8 @@ def _conditions(reader: Reader, options: InvoiceFilters) -> list[Condition]:
     }
     bounds = {name: amount(name, getattr(options, name), problems) for name in ("amount_from", "amount_to")}
     metadata = metadata_conditions(options.metadata, problems)
+    since = day("issuing_date_from", options.issuing_date_from, problems)
+    until = day("issuing_date_to", options.issuing_date_to, problems)
     if problems:
         raise Invalid(problems)
     conditions = [within("status", statuses if statuses is not None else VISIBLE), *metadata]
@@ -139,9 +141,9 @@ def _conditions(reader: Reader, options: InvoiceFilters) -> list[Condition]:
         conditions.append(at_least("total_amount_cents", int(ceil_to(lowest, 0))))
     if (highest := bounds["amount_to"]) is not None:
         conditions.append(at_most("total_amount_cents", int(floor_to(highest, 0))))
-    if (since := day(options.issuing_date_from)) is not None:
+    if since is not None:
         conditions.append(at_least("issuing_date", since))
-    if (until := day(options.issuing_date_to)) is not None:
+    if until is not None:
         conditions.append(at_most("issuing_date", until))
     return conditions
 
