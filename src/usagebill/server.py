@@ -17,6 +17,7 @@ from usagebill.billing import Billing
 from usagebill.http.app import create_app
 from usagebill.http.connections import MOST_LEAVING, allow_files, connection_class, look_after
 from usagebill.process.logs import Log
+from usagebill.runtime.clock import MovedByHand
 from usagebill.worker import Worker
 
 _BACKLOG = 2048
@@ -143,6 +144,7 @@ def serve(
     answer_seconds: float = 60.0,
     drain_seconds: float = 1.0,
     on_start: Callable[[], None] = lambda: None,
+    sandbox: MovedByHand | None = None,
 ) -> None:
     """Answer requests on `listener`, and run due jobs with this many workers, until SIGTERM or SIGINT.
 
@@ -156,7 +158,7 @@ def serve(
     """
     state: list[Server] = []
     connections = allow_files(connections)
-    app = create_app(billing, log_requests=True, is_stopping=lambda: state[0].stopping)
+    app = create_app(billing, log_requests=True, is_stopping=lambda: state[0].stopping, sandbox=sandbox)
     config = uvicorn.Config(
         app,
         http=connection_class(connections, head_seconds, body_seconds, answer_seconds),

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json as json_text
 import os
+import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -67,6 +71,14 @@ class _NamedPlacesOnly(HttpPaymentProviders):
         return super().ask(connection, request)
 
 
+class _NoPlaces(HttpPaymentProviders):
+    """Payment providers that are never called: the connections of a copy are those of the original."""
+
+    def ask(self, connection: PaymentConnection, request: ProviderRequest[A]) -> A:
+        message = "a copy speaks to no provider, whose accounts belong to the original"
+        raise ProviderFailed(ProviderFailure(kind=FailureKind.REFUSED, code="copy", message=message))
+
+
 class Sandbox:
     """One organization in memory, one API key with all permissions, and the HTTP API without a network.
 
@@ -83,6 +95,9 @@ class Sandbox:
     instead of memory, `postgresql://...`: in a database of its own, so the user must be allowed to create databases.
     `events` (or `USAGEBILL_SANDBOX_EVENTS`) is that of a ClickHouse server that counts events beside it,
     `clickhouse://...` or `chdb:///folder`, in a database of its own too.
+
+    With `copy_of` it begins as a copy of that SQLite file, which stays as it is, and speaks to no payment provider. A
+    job that fails raises, unless it is not `strict`: then it is tried again later.
     """
 
     def __init__(
@@ -96,6 +111,8 @@ class Sandbox:
         payment_providers: PaymentProviders | None = None,
         database: str | None = None,
         events: str | None = None,
+        copy_of: str | None = None,
+        strict: bool = True,
     ) -> None:
         if settings is not None:
             check_prefix(settings.id_prefix, endpoints())
@@ -107,9 +124,10 @@ class Sandbox:
         self.webhooks: list[JsonObject] = []
         self.emails: list[Email] = []
         self.clock = ManualClock(_instant(now))
-        self._payment_providers = _NamedPlacesOnly((settings or Settings()).payment_provider_timeout)
+        providers = _NamedPlacesOnly if copy_of is None else _NoPlaces
+        self._payment_providers = providers((settings or Settings()).payment_provider_timeout)
         self.billing = Billing(
-            self._closing.enter_context(emptied(server)) if server else ":memory:" if events else ReusedMemory(),
+            self._opened(server, events, copy_of),
             clock=self.clock,
             settings=settings,
             on_message=self.webhooks.append,
@@ -124,7 +142,20 @@ class Sandbox:
         _, self.api_key = self.billing.writing(lambda work: api_keys.create(work))
         self._api = Api(self.billing, routes())
         self._busy = False
+        self._strict = strict
+        self._traveling = Lock()
         self.billing.on_immediate(self._follow)
+
+    def _opened(self, server: str | None, events: str | None, copy_of: str | None) -> str | ReusedMemory:
+        """What the billing system is opened with."""
+        if copy_of is not None:
+            path = Path(self._closing.enter_context(TemporaryDirectory())) / "sandbox.db"
+            with closing(sqlite3.connect(copy_of)) as original, closing(sqlite3.connect(path)) as copy:
+                original.backup(copy)
+            return str(path)
+        if server:
+            return self._closing.enter_context(emptied(server))
+        return ":memory:" if events else ReusedMemory()
 
     def __enter__(self) -> Self:
         return self
@@ -144,7 +175,7 @@ class Sandbox:
         # Immediate jobs of a library call are done before the call returns.
         if not self._busy:
             with self._undisturbed():
-                self.billing.run_due(immediate=True, strict=True)
+                self.billing.run_due(immediate=True, strict=self._strict)
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
@@ -224,11 +255,11 @@ class Sandbox:
         target = _instant(now)
         if target < self.clock.last_set:
             raise ValueError(f"cannot travel back from {self.clock.now().isoformat()} to {target.isoformat()}")
-        with self._undisturbed():
+        with self._traveling, self._undisturbed():
             while (due := self.billing.next_due()) is not None and due <= target:
                 if due > self.clock.now():
                     self.clock.set(due)
-                self.billing.run_due(strict=True)
+                self.billing.run_due(strict=self._strict)
         if target > self.clock.now():
             self.clock.set(target)
 

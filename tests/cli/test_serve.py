@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -45,6 +46,40 @@ def test_announcement_for_people_names_key_and_address(tmp_path: Path) -> None:
     assert [line.split()[0] for line in lines] == ["organization", "API", "serving"]
     assert len(key) == 36
     assert process.returncode == 0
+
+
+def test_a_sandbox_needs_no_file_and_bills_as_its_time_is_moved(tmp_path: Path) -> None:
+    process = start("serve", "--sandbox", "--port", "0", "--json")
+    assert process.stdout is not None
+    announced, depth = "", 0
+    while not announced or depth:
+        line = process.stdout.readline()
+        announced += line
+        depth += line.count("{") - line.count("}")
+    told = json.loads(announced)
+    client = httpx.Client(base_url=told["url"], headers={"authorization": f"Bearer {told['api_key']}"})
+    with client:
+        plan = plan_fields(code="pro", amount_cents=3100)
+        assert client.post("/api/v1/plans", json={"plan": plan}).status_code == 200
+        subscription = {"external_customer_id": "acme", "plan_code": "pro", "external_id": "s"}
+        client.post("/api/v1/customers", json={"customer": {"external_id": "acme", "currency": "EUR"}})
+        assert client.post("/api/v1/subscriptions", json={"subscription": subscription}).status_code == 200
+        now = datetime.fromisoformat(client.get("/clock").json()["clock"]["now"])
+        assert client.post("/clock", json={"now": (now + timedelta(days=62)).isoformat()}).status_code == 200
+        assert len(client.get("/api/v1/invoices").json()["invoices"]) == 2
+        assert "Sandbox" in client.get("/console/sign-in").text
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def test_a_sandbox_is_no_copy_of_what_is_no_file(tmp_path: Path) -> None:
+    missing = str(tmp_path / "none.db")
+    for arguments in (["--sandbox", "--db", missing], ["--sandbox", "--events", "chdb:///x"], []):
+        refused = command("serve", *arguments, check=False)
+        assert refused.returncode == 2
+        assert "--db" in refused.stderr
+    assert not (tmp_path / "none.db").exists()
 
 
 def test_a_terminal_is_shown_a_link_for_the_first_administrator(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 import uvicorn
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from starlette.types import ASGIApp
 from tests.console.books import SCRIPT, books
 from tests.console.visitor import invited
 from tests.scenarios import Scenario
@@ -45,11 +47,11 @@ def box() -> Iterator[Scenario]:
         yield box
 
 
-@pytest.fixture(scope="module")
-def address(box: Scenario) -> Iterator[str]:
-    """Where the console is served."""
+@contextmanager
+def served(app: ASGIApp) -> Iterator[str]:
+    """Where the console of an app is served."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(uvicorn.Config(create_app(box.billing), log_config=None, lifespan="off"))
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
@@ -57,6 +59,13 @@ def address(box: Scenario) -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join()
+
+
+@pytest.fixture(scope="module")
+def address(box: Scenario) -> Iterator[str]:
+    """Where the console is served."""
+    with served(create_app(box.billing)) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +247,33 @@ def test_the_price_sheet_computes_as_one_types(window: Watched, box: Scenario) -
     assert page.get_by_label("Units", exact=True).input_value() == "150"
     assert len(box.get("/plans/basic")["plan"]["charges"]) == 2
     assert window.problems == []
+
+
+@pytest.mark.parametrize("width", _WIDTHS)
+def test_the_time_of_a_sandbox_is_moved_on_its_pages(browser: Browser, width: int, tmp_path: Path) -> None:
+    size: Any = {"width": width, "height": 800}
+    with Scenario(now="2024-03-05T10:00:00Z") as box, served(create_app(box.billing, sandbox=box)) as address:
+        box.plan(amount_cents=3100)
+        box.customer()
+        box.subscribe()
+        link = invited(box.billing, "admin").url.partition("?")[2]
+        with browser.new_context(viewport=size) as context:
+            window = Watched(context, address)
+            page = window.open(f"/sign-in?{link}")
+            page.get_by_role("button", name="Sign in").click()
+            page.wait_for_url(f"{address}/")
+            window.open("/invoices")
+            page.get_by_text("Nothing here yet").wait_for()
+            page.get_by_role("button", name="+1 month").click()
+            page.get_by_text("1 in all").wait_for()
+            page.get_by_text("Apr 5, 2024, 10:00 UTC").wait_for()
+            assert page.url == f"{address}/invoices"
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            harmful = Axe().run(page).response["violations"]
+            assert [found["id"] for found in harmful if found["impact"] in ("serious", "critical")] == []
+            folder = Path(os.environ.get("USAGEBILL_SCREENSHOTS", tmp_path))
+            page.screenshot(path=folder / f"sandbox-{width}.png", full_page=True)
+            assert window.problems == []
 
 
 def test_the_menu_opens_on_a_phone(browser: Browser, session: Any, address: str) -> None:

@@ -139,13 +139,13 @@ organization_option = click.option(
 as_json = click.option("--json", "json_output", is_flag=True, help="Print JSON, for programs.")
 
 
-def database(*, must_exist: bool = True) -> Callable[[F], F]:
+def database(*, must_exist: bool = True, required: bool = True) -> Callable[[F], F]:
     """`--db`, and `--organization` for commands about one."""
     return click.option(
         "--db",
         "path",
         envvar="USAGEBILL_DB",
-        required=True,
+        required=required,
         show_envvar=True,
         type=_Database(dir_okay=False, exists=must_exist),
         metavar="FILE|URL",

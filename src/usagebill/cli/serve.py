@@ -5,20 +5,33 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import click
 from click.core import ParameterSource
 
 from usagebill.billing import Billing
-from usagebill.cli.options import Seconds, as_json, database, events_option, opened, print_json, settings_options
+from usagebill.cli.options import (
+    Seconds,
+    as_json,
+    database,
+    events_option,
+    opened,
+    print_json,
+    refusals,
+    settings_options,
+)
 from usagebill.core.api_keys import ApiKey
 from usagebill.operations import api_keys, users
 from usagebill.process.logs import LogFormat, configure
 from usagebill.process.settings import Settings
+from usagebill.runtime.clock import SystemClock
 from usagebill.runtime.work import Work
 from usagebill.server import bind, serve as run_server
 from usagebill.storage.stores import shown
+from usagebill.testing import Sandbox
 from usagebill.worker import Worker
 
 # Hosts that are reached from this machine as `localhost`.
@@ -48,7 +61,12 @@ def _first_key(work: Work) -> str | None:
 
 
 @click.command()
-@database(must_exist=False)
+@database(must_exist=False, required=False)
+@click.option(
+    "--sandbox",
+    is_flag=True,
+    help="Serve a system in memory, or a copy of --db, whose time stands still until it is moved.",
+)
 @events_option()
 @click.option("--host", default="127.0.0.1", show_default=True, envvar="USAGEBILL_HOST", show_envvar=True)
 @click.option(
@@ -121,7 +139,8 @@ def _first_key(work: Work) -> str | None:
 @_log_level
 @as_json
 def serve(
-    path: str,
+    path: str | None,
+    sandbox: bool,
     events: str | None,
     host: str,
     port: int,
@@ -139,7 +158,13 @@ def serve(
     """Serve the API and bill in the background.
 
     A file that does not exist yet is created, with an organization and its first API key, which is shown only once.
+    With --sandbox nothing is kept, and nothing is sent, charged or read from elsewhere; `POST /clock` and the console
+    move its time.
     """
+    if path is None and not sandbox:
+        raise click.UsageError("Missing option '--db': the database to serve, or --sandbox without one.")
+    if sandbox and (events is not None or (path is not None and not Path(path).is_file())):
+        raise click.UsageError("--sandbox takes the path of a SQLite file that exists, or no --db, and no --events.")
     configure(log_format, log_level)
     # The port first: a key that is created but never shown would be lost.
     try:
@@ -150,18 +175,31 @@ def serve(
     context = click.get_current_context()
     if context.get_parameter_source("public_url") is ParameterSource.DEFAULT:
         settings = replace(settings, public_url=_reached_at(host, listener.getsockname()[1]))
-    with listener, opened(path, settings=settings, events=events) as billing:
-        value = billing.writing(_first_key)
+    with ExitStack() as stack:
+        stack.enter_context(listener)
+        box: Sandbox | None = None
+        key: str | None
+        if sandbox:
+            stack.enter_context(refusals(path or ":memory:"))
+            now = SystemClock().now().replace(microsecond=0)
+            box = stack.enter_context(Sandbox(now, settings, copy_of=path, strict=False))
+            billing, key = box.billing, box.api_key
+        else:
+            assert path is not None
+            billing = stack.enter_context(opened(path, settings=settings, events=events))
+            key = billing.writing(_first_key)
 
         def announce() -> None:
-            _announce(billing, url, value, json_output)
+            _announce(billing, url, key, json_output)
             if not json_output and sys.stdout.isatty():
                 _offer_console(billing)
 
         run_server(
             billing,
             listener,
-            workers=workers_in_process,
+            # A sandbox does what is due when its time is moved.
+            workers=0 if box else workers_in_process,
+            sandbox=box,
             connections=connections,
             head_seconds=head_seconds,
             body_seconds=body_seconds,

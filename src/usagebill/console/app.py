@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from functools import partial
 
 from anyio import CapacityLimiter, to_thread
@@ -14,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from usagebill.billing import Billing
-from usagebill.console.pages import PAGES, Page, sign_in
+from usagebill.console.pages import PAGES, Page, clock, sign_in
 from usagebill.console.pages.listing import navigation
 from usagebill.console.seat import Seat
 from usagebill.console.visits import Visit, check_csrf, form_of, rendered, root_of
@@ -23,6 +24,7 @@ from usagebill.core.secrets import Secret
 from usagebill.operations.users import signed_in
 from usagebill.process.rate_limit import RateLimit
 from usagebill.requests.refusals import word
+from usagebill.runtime.clock import MovedByHand
 from usagebill.storage import deadline
 
 _HEADERS = {
@@ -39,18 +41,23 @@ _HEADERS = {
 # The largest form.
 _MOST_BYTES = 64 * 1024
 _THREADS = 16
+_TRAVEL_SECONDS = 3600.0
+# An instant before any session ends: they outlive the months of a sandbox.
+_ALWAYS = datetime.min.replace(tzinfo=UTC)
 _Act = Callable[[Request, bytes], Response]
 
 
-def console_app(billing: Billing) -> ASGIApp:
+def console_app(billing: Billing, *, sandbox: MovedByHand | None = None) -> ASGIApp:
     """The console over `billing`: mount it under a prefix of your own application.
+
+    With the `sandbox` that `billing` belongs to, every page shows its clock and moves it.
 
     Sessions belong to organizations: a user sees the one that the user was added to, whichever `billing` shows.
     """
     limiter, attempts = CapacityLimiter(_THREADS), RateLimit(sign_in.MOST_A_MINUTE)
 
     def at_page(page: Page, request: Request, body: bytes) -> Response:
-        visit = _visit(billing, request, body)
+        visit = _visit(billing, request, body, _ALWAYS if sandbox else billing.clock.now())
         return page.show(visit)
 
     def signing_in(request: Request, body: bytes) -> Response:
@@ -65,17 +72,26 @@ def console_app(billing: Billing) -> ASGIApp:
     def bare(_: Request, __: bytes) -> Response:
         raise NotFound("page")
 
-    def served(act: _Act) -> Callable[[Request], Awaitable[Response]]:
+    def at_clock(request: Request, body: bytes) -> Response:
+        assert sandbox is not None
+        return clock.moved_by(_visit(billing, request, body, _ALWAYS), sandbox)
+
+    def served(
+        act: _Act, seconds: float = billing.settings.request_timeout
+    ) -> Callable[[Request], Awaitable[Response]]:
         async def handler(request: Request) -> Response:
             body = await _body(request)
-            answer = await to_thread.run_sync(partial(_answered, billing, act, request, body), limiter=limiter)
+            answer = await to_thread.run_sync(partial(_answered, seconds, act, request, body), limiter=limiter)
             answer.headers.update({name: value for name, value in _HEADERS.items() if name not in answer.headers})
             return answer
 
         return handler
 
     pages = [Route(page.path, served(partial(at_page, page)), methods=[page.method]) for page in PAGES]
-    return Starlette(
+    if sandbox is not None:
+        # Months may take a while.
+        pages.insert(0, Route("/clock", served(at_clock, _TRAVEL_SECONDS), methods=["POST"]))
+    app = Starlette(
         routes=[
             Mount("/static", StaticFiles(packages=[("usagebill.console", "static")])),
             Route("/sign-in", served(signing_in), methods=["GET", "POST"]),
@@ -83,6 +99,8 @@ def console_app(billing: Billing) -> ASGIApp:
             Route("/{rest:path}", served(bare)),
         ]
     )
+    app.state.sandbox = sandbox
+    return app
 
 
 async def _body(request: Request) -> bytes:
@@ -95,9 +113,9 @@ async def _body(request: Request) -> bytes:
     return body
 
 
-def _visit(billing: Billing, request: Request, body: bytes) -> Visit:
+def _visit(billing: Billing, request: Request, body: bytes, now: datetime) -> Visit:
     token = Secret(request.cookies.get(sign_in.COOKIE, ""))
-    who = billing.store.read(None, lambda tx: signed_in(tx, token.value, billing.clock.now()))
+    who = billing.store.read(None, lambda tx: signed_in(tx, token.value, now))
     form = form_of(body) if request.method == "POST" else {}
     if request.method == "POST":
         check_csrf(token, form.get("csrf", ""))
@@ -110,9 +128,9 @@ def _visit(billing: Billing, request: Request, body: bytes) -> Visit:
     return Visit(billing, request, seat, token, form, navigation(seat))
 
 
-def _answered(billing: Billing, act: _Act, request: Request, body: bytes) -> Response:
+def _answered(seconds: float, act: _Act, request: Request, body: bytes) -> Response:
     try:
-        with deadline.within(billing.settings.request_timeout):
+        with deadline.within(seconds):
             return act(request, body)
     except Unauthorized:
         if request.method == "GET":

@@ -87,6 +87,7 @@ def rendered(request: Request, template: str, status: int = 200, **context: obje
             here=request.url.path.removeprefix(root),
             link=lambda name, value: address_of(root, name, value),
             version=version("usagebill"),
+            sandbox=getattr(request.app.state, "sandbox", None),
             **context,
         )
     )

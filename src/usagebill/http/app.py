@@ -30,6 +30,8 @@ from usagebill.core.errors import BadRequest, BillingError, NotFound, Unauthoriz
 from usagebill.core.secrets import Secret
 from usagebill.http import portal
 from usagebill.http.api import Answer, Api, Request, Routes, request_id
+from usagebill.http.clock import clock_route
+from usagebill.http.credentials import KEY_SENT
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.errors import error_body
 from usagebill.http.metrics import CONTENT_TYPE, Metrics
@@ -42,6 +44,7 @@ from usagebill.operations.standing import age_of_oldest_job
 from usagebill.process.json_text import encode_json
 from usagebill.process.logs import Log, plain_traceback
 from usagebill.requests.refusals import word
+from usagebill.runtime.clock import MovedByHand
 
 # The largest body; and how much more of a refused one is read (and dropped), so that its sender, who may still be
 # sending, sees the refusal.
@@ -61,10 +64,19 @@ _HEALTH_CHECKS = 2
 _NOTICES = 8
 # Paths that are not operations of the API.
 _OWN_PATHS = frozenset(
-    {"openapi.json", "docs", "health", "ready", "metrics", "documents", "webhooks", "customer-portal", "console"}
+    {
+        "openapi.json",
+        "docs",
+        "health",
+        "ready",
+        "metrics",
+        "documents",
+        "webhooks",
+        "customer-portal",
+        "clock",
+        "console",
+    }
 )
-# The key of the scope that holds the Authorization header.
-_KEY_SENT = "usagebill.authorization"
 _log = Log("usagebill.requests")
 
 
@@ -89,11 +101,13 @@ def create_app(
     console: bool = True,
     log_requests: bool = False,
     is_stopping: Callable[[], bool] = lambda: False,
+    sandbox: MovedByHand | None = None,
 ) -> Starlette:
     """An ASGI app over `billing`: serve it alone, or mount it inside another.
 
     Without `console` it is the API alone, and people sign in nowhere.
     `log_requests` writes one line of the structured log per request. While `is_stopping()` is true, `/ready` is 503.
+    With the `sandbox` that `billing` belongs to, its clock is moved by `POST /clock` and in the console.
     ValueError if the id prefix of the settings also begins other fields of the API.
     """
     check_prefix(billing.settings.id_prefix, endpoints())
@@ -122,7 +136,7 @@ def create_app(
     async def metrics_text(request: HttpRequest) -> Response:
         if metrics is None:
             return _refusal(NotFound("resource"))
-        if not metrics.opens(request.scope[_KEY_SENT].value):
+        if not metrics.opens(request.scope[KEY_SENT].value):
             return _refusal(Unauthorized())
         text = await to_thread.run_sync(metrics.text, limiter=checks)
         return Response(text, headers={"content-type": CONTENT_TYPE})
@@ -163,7 +177,8 @@ def create_app(
             Route("/documents/{token}", document_file),
             notice_route(billing, CapacityLimiter(_NOTICES)),
             *portal.routes(billing, readers, CapacityLimiter(_WRITERS)),
-            *(_console_routes(billing) if console else ()),
+            *([clock_route(billing, sandbox, CapacityLimiter(1))] if sandbox is not None else ()),
+            *(_console_routes(billing, sandbox) if console else ()),
         ],
         middleware=[Middleware(_Conversation, log_requests=log_requests, metrics=metrics)],
     )
@@ -173,7 +188,7 @@ def create_app(
     return app
 
 
-def _console_routes(billing: Billing) -> Sequence[BaseRoute]:
+def _console_routes(billing: Billing, sandbox: MovedByHand | None) -> Sequence[BaseRoute]:
     """The console, and the way to it from `/`."""
     # Its templates are needed by nobody who mounts the API alone.
     from usagebill.console import console_app
@@ -181,7 +196,7 @@ def _console_routes(billing: Billing) -> Sequence[BaseRoute]:
     async def entrance(request: HttpRequest) -> Response:
         return RedirectResponse(f"{request.scope.get('root_path', '')}/console/")
 
-    return [Route("/", entrance), Route("/console", entrance), Mount("/console", console_app(billing))]
+    return [Route("/", entrance), Route("/console", entrance), Mount("/console", console_app(billing, sandbox=sandbox))]
 
 
 def _refusal(problem: BillingError) -> Response:
@@ -218,7 +233,7 @@ class _ApiApp:
             query=scope["query_string"].decode("latin-1"),
             headers={
                 **{name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]},
-                "authorization": scope[_KEY_SENT].value,
+                "authorization": scope[KEY_SENT].value,
             },
         )
         body = _Body(request.headers, receive)
@@ -362,7 +377,7 @@ class _Conversation:
         # below fails, no traceback shows it among the headers.
         kept = [item for item in scope["headers"] if item[0] not in (b"x-request-id", b"authorization")]
         headers = [*kept, (b"x-request-id", id.encode())]
-        scope = {**scope, "headers": headers, _KEY_SENT: _key_sent(scope)}
+        scope = {**scope, "headers": headers, KEY_SENT: _key_sent(scope)}
         status = 0
         answered: float | None = None
 

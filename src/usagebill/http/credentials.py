@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 
+# The key of an ASGI scope that holds the Authorization header, apart from the others.
+KEY_SENT = "usagebill.authorization"
+
 
 def key_hash(authorization: str) -> str | None:
     """The hash of the key in an `Authorization` header; None without one. No error shows the key itself."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Protocol
 
-from usagebill.core.errors import ClockRefused
+from usagebill.core.errors import ClockRefused, Invalid
 from usagebill.core.instants import MICROSECOND
 from usagebill.process.logs import Log
 from usagebill.storage.ports import Store, Transaction
@@ -18,6 +18,7 @@ _TOLERANCE = timedelta(minutes=5)
 _NOTED_EVERY = timedelta(minutes=1)
 _KEPT_EVERY = timedelta(hours=1)
 _TOLD_EVERY_SECONDS = 60.0
+_MOST_MOVED = timedelta(days=2 * 366)
 _log = Log("usagebill.clock")
 
 
@@ -71,6 +72,30 @@ class ManualClock:
     def set(self, now: datetime) -> None:
         """Set the clock to `instant`."""
         self._now = self.last_set = now
+
+
+class MovedByHand(Protocol):
+    """A system whose time stands still until it is moved."""
+
+    @property
+    def now(self) -> datetime:
+        """The present instant, in UTC."""
+
+    def travel_to(self, now: datetime) -> None:
+        """Move the time on, and do what falls due on the way, each as of its own instant. ValueError for the past."""
+
+
+def move(sandbox: MovedByHand, to: datetime | None) -> None:
+    """Move the time of a sandbox. Raises `Invalid` without an instant, for the past, and for more than two years at
+    once.
+    """
+    if to is None:
+        raise Invalid(now="invalid_date")
+    if to < sandbox.now:
+        raise Invalid(now="cannot_be_in_past")
+    if to - sandbox.now > _MOST_MOVED:
+        raise Invalid(now="value_is_out_of_range")
+    sandbox.travel_to(to)
 
 
 class ClockWatch:
