@@ -69,6 +69,12 @@ class Seat:
         operation = operation_named(name)
         return self._permits(operation, _mode(operation))
 
+    def require(self, name: str) -> None:
+        """Raises `Forbidden` unless the user's role permits the operation."""
+        if not self.may(name):
+            operation = operation_named(name)
+            raise Forbidden(f"{_mode(operation)}_action_not_allowed_for_{operation.permission}")
+
     def _permits(self, operation: Operation[Any], mode: str) -> bool:
         return operation.permission is not None and mode in self._permissions.get(operation.permission, ())
 

@@ -99,8 +99,7 @@ def sheet_of(model: str, form: Mapping[str, str], currency: str) -> Sheet:
 
 
 def _plan(visit: Visit) -> Any:
-    if not visit.seat.may("plans.create_charge"):
-        raise Forbidden("write_action_not_allowed_for_plan")
+    visit.seat.require("plans.create_charge")
     return visit.seat.ask("plans.get", visit.request.query_params.get("plan", ""))
 
 

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from starlette.responses import Response
 
 from usagebill.console.visits import Visit
-from usagebill.core.errors import Forbidden
 from usagebill.core.instants import parse_instant
 from usagebill.core.periods.calendar import add_months
 from usagebill.runtime.clock import MovedByHand, move
@@ -18,8 +17,7 @@ _STEPS = {"day": timedelta(days=1), "week": timedelta(days=7)}
 
 def moved_by(visit: Visit, sandbox: MovedByHand) -> Response:
     """Move the clock as the form says, and return to its page. Raises `Forbidden` and `Invalid`."""
-    if not visit.seat.may("jobs.retry"):
-        raise Forbidden("write_action_not_allowed_for_organization")
+    visit.seat.require("jobs.retry")
     move(sandbox, _target(sandbox.now, visit.form))
     here = visit.form.get("here", "")
     return visit.to(here if here.startswith("/") else "/")

@@ -13,7 +13,6 @@ from usagebill.console.forms import FORMS, Form
 from usagebill.console.lists import BY_PATH
 from usagebill.console.pages.page import Page
 from usagebill.console.rendering import segment
-from usagebill.console.seat import permission_for
 from usagebill.console.visits import Visit
 from usagebill.core.errors import BillingError, Forbidden, Invalid, NotFound
 from usagebill.requests.refusals import word
@@ -24,8 +23,7 @@ _DAY = len("2024-01-31")
 def _page(
     form: Form, visit: Visit, record: Any, texts: Mapping[str, str], problem: str = "", status: int = 200
 ) -> Response:
-    if not visit.seat.may(form.create):
-        raise Forbidden(f"write_action_not_allowed_for_{permission_for(form.create)}")
+    visit.seat.require(form.create)
     fields = [*form.made_with, *form.fields] if record is None else [*form.fields, *form.changed_with]
     return visit.page(
         "form.html",

@@ -248,8 +248,7 @@ def _shown_for(fields: Sequence[Field], form: _Form) -> str:
 def _asked(action: Action, visit: Visit, problem: str = "", status: int = 200) -> Response:
     seat, id = visit.seat, visit.named("id")
     invoice = seat.ask("invoices.get", id)
-    if not seat.may(action.operation):
-        raise Forbidden(f"write_action_not_allowed_for_{action.operation}")
+    seat.require(action.operation)
     applies = action.applies(invoice)
     fields = action.fields(seat, invoice) if applies else ()
     form = visit.form or action.filled(invoice)
@@ -285,8 +284,7 @@ def _asked(action: Action, visit: Visit, problem: str = "", status: int = 200) -
 
 def _done(action: Action, visit: Visit) -> Response:
     seat, id, form = visit.seat, visit.named("id"), visit.form
-    if not seat.may(action.operation):
-        raise Forbidden(f"write_action_not_allowed_for_{action.operation}")
+    seat.require(action.operation)
     invoice = seat.ask("invoices.get", id)
     # Whoever changes an amount sees its effect before it is confirmed.
     if form.get("shown_for", "") != _shown_for(action.fields(seat, invoice), form):
