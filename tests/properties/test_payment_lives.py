@@ -34,7 +34,9 @@ _STEPS = st.lists(
 )
 
 
-class _Life:
+class Life:
+    """A life of invoices, step by step, at a provider that does as it likes."""
+
     def __init__(self, box: Scenario, provider: UnsteadyProvider, path: str) -> None:
         self.box = box
         self.provider = provider
@@ -111,7 +113,7 @@ def test_both_books_agree_whatever_goes_wrong(script: list[str], steps: list[tup
     provider = UnsteadyProvider(script=[*script, "succeeded"])
     with Scenario(now="2024-03-05T09:00:00Z", payment_providers=provider) as box:
         box.add_on("seat", 100)
-        life = _Life(box, provider, connect(box))
+        life = Life(box, provider, connect(box))
         for name, number in steps:
             life.act(name, number)
         # In the end everybody has said everything.
