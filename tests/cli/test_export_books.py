@@ -12,6 +12,8 @@ from tests.cli.test_export import exported
 from tests.scenarios import plan_fields
 
 from usagebill import Billing
+from usagebill.core.export_rows import PARTY_COLUMNS
+from usagebill.operations.exports import EXPORTS
 from usagebill.runtime.clock import ManualClock
 
 MARCH, APRIL, MAY = date(2026, 3, 1), date(2026, 4, 1), date(2026, 5, 1)
@@ -128,8 +130,9 @@ def test_prepaid_credits_are_no_sale_until_they_are_used(books: Books) -> None:
     books.billing.run_due()
     assert books.table("taxes") == []
     (row,) = books.table("wallets")
-    owed = ("id", "balance_cents", "purchased_balance_cents", "granted_balance_cents")
-    assert [row[name] for name in owed] == [wallet.id, 3500, 3000, 500]
+    owed = ("id", "balance_cents", "purchased_balance_cents", "granted_balance_cents", "billing_entity")
+    assert [row[name] for name in owed] == [wallet.id, 3500, 3000, 500, "default"]
+    assert (row["customer_name"], row["customer_tax_number"]) == ("Koch GmbH", "DE123456789")
 
 
 def test_a_purchase_is_no_sale(books: Books) -> None:
@@ -138,6 +141,25 @@ def test_a_purchase_is_no_sale(books: Books) -> None:
     books.sell("partner", "a")
     assert books.taxes(MARCH, APRIL) == {("vat", "S", "net"): 1000, ("vat", "S", "tax"): 200}
     assert [row["self_billed"] for row in books.table("invoices")] == ["no", "yes"]
+
+
+def test_money_of_purchases_is_told_from_that_of_sales(books: Books) -> None:
+    """Paid by a customer, and paid to a partner: 12.00 came in."""
+    books.billing.customers.upsert(external_id="partner", currency="EUR", country="DE", account_type="partner")
+    for who in ("koch", "partner"):
+        sold = books.sell(who, "a")
+        books.billing.payments.create(invoice_id=sold.id, amount_cents=1200, reference="bank")
+    rows = books.table("payments")
+    assert {row["external_customer_id"]: row["self_billed"] for row in rows} == {"koch": "no", "partner": "yes"}
+    assert sum(row["amount_cents"] for row in rows if row["self_billed"] == "no") == 1200
+
+
+@pytest.mark.parametrize("kind", [*EXPORTS])
+def test_every_table_of_money_names_its_parties(kind: str) -> None:
+    if kind not in ("events", "ledger"):
+        columns = EXPORTS[kind].columns
+        assert {*PARTY_COLUMNS, "external_customer_id"} <= columns.keys()
+        assert ("self_billed" in columns) == (kind not in ("wallets", "deferred_revenue"))
 
 
 def test_which_note_was_used_on_which_invoice(books: Books) -> None:
@@ -173,6 +195,9 @@ def test_what_a_payment_request_paid_of_each_invoice(books: Books) -> None:
         zip(numbers, (1200, 500), strict=True)
     )
     assert {(row["paid_amount_cents"], row["payment_status"]) for row in rows} == {(0, "pending")}
+    assert {(row["billing_entity"], row["customer_name"], row["self_billed"]) for row in rows} == {
+        ("default", "Koch GmbH", "no")
+    }
 
 
 def test_what_was_due_at_the_end_of_any_day(books: Books) -> None:

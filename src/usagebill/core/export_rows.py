@@ -80,6 +80,11 @@ def _yes_or_no(value: bool) -> str:
     return "yes" if value else "no"
 
 
+def _self_billed(invoice: Invoice | None) -> str:
+    """`yes` for what belongs to a purchase: money goes to the customer, and comes back from it."""
+    return _yes_or_no(invoice is not None and invoice.self_billed)
+
+
 # Invoices
 
 INVOICE_COLUMNS: Mapping[str, type] = {
@@ -209,6 +214,7 @@ PAYMENT_COLUMNS: Mapping[str, type] = {
     "created_at": datetime,
     **PARTY_COLUMNS,
     "received_on": date,
+    "self_billed": str,
 }
 
 
@@ -216,6 +222,7 @@ def payment_row(payment: Payment, invoice: Invoice | None, parties: Parties, rec
     """A payment, and its invoice if it pays one. `received_on` is the day on which its money was received."""
     return {
         **_party_values(parties),
+        "self_billed": _self_billed(invoice),
         "id": payment.id,
         "payable_type": payment.payable_type,
         "invoice_number": invoice.number if invoice else None,
@@ -401,6 +408,8 @@ REFUND_COLUMNS: Mapping[str, type] = {
     "amount_cents": int,
     "amount": Decimal,
     **dict.fromkeys(("created_at", "updated_at"), datetime),
+    **PARTY_COLUMNS,
+    "self_billed": str,
 }
 
 
@@ -409,15 +418,16 @@ def refund_row(
     note: CreditNote | None,
     invoice: Invoice | None,
     payment: Payment | None,
-    external_customer_id: str | None,
+    parties: Parties,
 ) -> Row:
     """Money that a provider was asked to give back: for a credit note, or a payment that nobody owed."""
     return {
+        **_party_values(parties),
+        "self_billed": _self_billed(invoice),
         "id": refund.id,
         "credit_note_number": note.number if note else None,
         "invoice_number": invoice.number if invoice else None,
         "payment_id": refund.payment_id,
-        "external_customer_id": external_customer_id,
         "refund_status": refund.refund_status,
         "status": refund.status,
         "provider": payment.payment_provider_code if payment else None,
@@ -438,17 +448,18 @@ REQUESTED_COLUMNS: Mapping[str, type] = {
     **dict.fromkeys(("requested_amount_cents", "paid_amount_cents"), int),
     **dict.fromkeys(("requested_amount", "paid_amount"), Decimal),
     **dict.fromkeys(("created_at", "updated_at"), datetime),
+    **PARTY_COLUMNS,
+    "self_billed": str,
 }
 
 
-def requested_row(
-    part: RequestedInvoice, request: PaymentRequest, invoice: Invoice | None, external_customer_id: str | None
-) -> Row:
+def requested_row(part: RequestedInvoice, request: PaymentRequest, invoice: Invoice | None, parties: Parties) -> Row:
     """An invoice of a payment request: what was asked for, and what the request's payments have paid of it."""
     return {
+        **_party_values(parties),
+        "self_billed": _self_billed(invoice),
         "payment_request_id": part.payment_request_id,
         "invoice_number": invoice.number if invoice else None,
-        "external_customer_id": external_customer_id,
         "payment_status": request.payment_status,
         "currency": request.currency,
         "requested_amount_cents": part.amount_cents,
@@ -471,18 +482,21 @@ CREDIT_COLUMNS: Mapping[str, type] = {
     **dict.fromkeys(("amount_cents", "returned_amount_cents"), int),
     "amount": Decimal,
     "created_at": datetime,
+    **PARTY_COLUMNS,
+    "self_billed": str,
 }
 
 
-def credit_rows(invoice: Invoice, external_customer_id: str | None) -> Iterator[Row]:
+def credit_rows(invoice: Invoice, parties: Parties) -> Iterator[Row]:
     """What reduced an invoice: coupons, credit notes (`item_code` is the note's number), and progressive billing
     invoices. `returned_amount_cents` went back to the credit note when the invoice was voided.
     """
     for credit in invoice.credits:
         yield {
+            **_party_values(parties),
+            "self_billed": _self_billed(invoice),
             "invoice_number": invoice.number,
             "invoice_status": invoice.status,
-            "external_customer_id": external_customer_id,
             "credit_type": credit.item_type,
             "item_code": credit.item_code,
             "item_name": credit.item_name,
@@ -507,17 +521,18 @@ WALLET_COLUMNS: Mapping[str, type] = {
     **dict.fromkeys(("purchased_balance_cents", "granted_balance_cents"), int),
     **dict.fromkeys(("credits_balance", "consumed_credits"), Decimal),
     **dict.fromkeys(("expiration_at", "terminated_at", "created_at"), datetime),
+    **PARTY_COLUMNS,
 }
 
 
-def wallet_row(wallet: Wallet, purchased_cents: int, external_customer_id: str | None) -> Row:
+def wallet_row(wallet: Wallet, purchased_cents: int, parties: Parties) -> Row:
     """A wallet as it stands. `purchased_cents` of its balance were paid for and are owed; the rest was granted."""
     return {
+        **_party_values(parties),
         "id": wallet.id,
         "code": wallet.code,
         "name": wallet.name,
         "status": wallet.status,
-        "external_customer_id": external_customer_id,
         "currency": wallet.currency,
         "rate_amount": wallet.rate_amount,
         "balance_cents": wallet.balance_cents,

@@ -105,10 +105,13 @@ def _parties(reader: Reader, document: Invoice | CreditNote) -> Parties:
     return parties_of(code, customer)
 
 
-def _parties_of_invoice(reader: Reader, invoice: Invoice | None, customer_id: str) -> Parties:
-    """The parties of an invoice; of the customer as it is now if there is none."""
+def _parties_of_invoice(
+    reader: Reader, invoice: Invoice | None, customer_id: str, billing_entity_id: str | None = None
+) -> Parties:
+    """The parties of an invoice; the billing entity and the customer as it is now if there is none."""
     if invoice is None:
-        return parties_of(None, _summary(reader, customer_id))
+        code = None if billing_entity_id is None else _entity(reader, billing_entity_id, None).code
+        return parties_of(code, _summary(reader, customer_id))
     return reader.cached(("exported parties", invoice.id), lambda: _parties(reader, invoice))
 
 
@@ -165,8 +168,11 @@ def _payment_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
     for payment in reader.tx.each(Payment, *_made(start, end), order=[asc("created_at")]):
         invoice = _invoice(reader, payment.invoice_id)
         received = reader.tx.first(Movement, eq("document_id", payment.id), order=[asc("id")])
-        received_on = None if received is None else received.document_date
-        yield payment_row(payment, invoice, _parties_of_invoice(reader, invoice, payment.customer_id), received_on)
+        received_on, entity_id = (
+            (None, None) if received is None else (received.document_date, received.billing_entity_id)
+        )
+        parties = _parties_of_invoice(reader, invoice, payment.customer_id, entity_id)
+        yield payment_row(payment, invoice, parties, received_on)
 
 
 def _final_notes(start: Bound, end: Bound) -> list[Condition]:
@@ -257,27 +263,29 @@ def _refund_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
         note = None if refund.credit_note_id is None else reader.tx.get(CreditNote, refund.credit_note_id)
         payment = reader.tx.get(Payment, refund.payment_id)
         invoice = _invoice(reader, refund.invoice_id)
-        yield refund_row(refund, note, invoice, payment, _external_id(reader, refund.customer_id))
+        yield refund_row(refund, note, invoice, payment, _parties_of_invoice(reader, invoice, refund.customer_id))
 
 
 def _requested_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
     for part in reader.tx.each(RequestedInvoice, *_made(start, end), order=[asc("created_at")]):
         request = reader.tx.get(PaymentRequest, part.payment_request_id)
         if request is not None:
-            external_id = _external_id(reader, request.customer_id)
-            yield requested_row(part, request, _invoice(reader, part.invoice_id), external_id)
+            invoice = _invoice(reader, part.invoice_id)
+            yield requested_row(part, request, invoice, _parties_of_invoice(reader, invoice, request.customer_id))
 
 
 def _credit_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
     for invoice in reader.tx.each(Invoice, *_visible(start, end), order=[asc("created_at")]):
-        yield from credit_rows(invoice, _external_id(reader, invoice.customer_id))
+        yield from credit_rows(invoice, _parties(reader, invoice))
 
 
 def _wallet_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
     purchased = eq("transaction_status", TransactionKind.PURCHASED)
     for wallet in reader.tx.each(Wallet, *_made(start, end), order=[asc("created_at")]):
         cents = reader.tx.total(WalletTransaction, "remaining_amount_cents", eq("wallet_id", wallet.id), purchased)
-        yield wallet_row(wallet, cents, _external_id(reader, wallet.customer_id))
+        customer = find_customer(reader, wallet.customer_id)
+        entity_id = wallet.billing_entity_id or (None if customer is None else customer.billing_entity_id)
+        yield wallet_row(wallet, cents, _parties_of_invoice(reader, None, wallet.customer_id, entity_id))
 
 
 def _posted_on(start: Bound, end: Bound) -> list[Condition]:
