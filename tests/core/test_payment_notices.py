@@ -67,7 +67,8 @@ CURRENT, TAKEN = {"is_current": True}, {"is_current": True, "is_disputed": True}
         (PENDING, SUCCEEDED, {}, Reaction.FOLLOW),
         (PROCESSING, SUCCEEDED, {}, Reaction.FOLLOW),
         (PROCESSING, FAILED, {}, Reaction.FOLLOW),
-        (PROCESSING, FAILED, TAKEN, Reaction.FOLLOW),
+        # It was taken before it was taken back.
+        (PROCESSING, FAILED, TAKEN, Reaction.LOSE),
         (FAILED, SUCCEEDED, {}, Reaction.FOLLOW),
         # Repeated and late notices change nothing.
         (PROCESSING, PROCESSING, {}, Reaction.NONE),

@@ -330,3 +330,17 @@ def test_a_failed_invoice_that_is_charged_again_is_said_to_be_pending(doors: Doo
     doors.box.run_due()
     told = [item["invoice"] for item in doors.box.webhooks if item["webhook_type"] == "invoice.payment_status_updated"]
     assert [item["payment_status"] for item in told] == ["failed", "pending"]
+
+
+def test_a_charge_of_a_request_never_takes_more_than_is_left(doors: Doors) -> None:
+    doors.notice(doors.stripe.card_added("cus_1", "pm_1"))
+    doors.stripe.outcomes.extend(["declined", "declined"])
+    first, second = doors.invoice(), doors.invoice()
+    overdue(doors, first, second)
+    doors.stripe.outcomes.append("processing")
+    ids = [first["svc_id"], second["svc_id"]]
+    doors._ask("POST", "/payment_requests", payment_request={"external_customer_id": "acme", "svc_invoice_ids": ids})
+    doors.box.run_due()
+    assert (doors.open_cents(), doors.due_cents()) == (2100, 2100)
+    doors.pay(first, 400)
+    assert (doors.open_cents(), doors.due_cents()) == (0, 1700)

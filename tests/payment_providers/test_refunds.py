@@ -282,3 +282,13 @@ def test_a_payment_by_hand_that_cannot_be_is_refused(doors: Doors, field: str, v
     right = {"paid_at": "2024-03-05T12:00:00Z", "amount_currency": "EUR"}
     doors._ask("POST", "/payments", payment={**payment, **right})
     doors.assert_paid(invoice)
+
+
+def test_a_part_of_a_refund_that_was_paid_back_is_in_the_books_before_the_rest(doors: Doors) -> None:
+    invoice = paid_in_parts(doors)
+    doors.stripe.outcomes.extend(["succeeded", "not_refundable"])
+    doors.credit_note(invoice, 1050)
+    assert [item["amount"] for item in doors.stripe.refunds.values()] == [650]
+    movements = doors._ask("GET", "/ledger?per_page=100")["movements"]
+    assert sum(row["amount_cents"] for row in movements if row["account"] == "cash") == 400
+    assert doors.box.billing.audit().findings == ()

@@ -95,8 +95,12 @@ def _balances(books: Books) -> Counter[tuple[str, str]]:
             balances[_CREDIT, note.currency] -= _signed(credited, note.balance_amount_cents)
             if credited is not None and credited.status == InvoiceStatus.FINALIZED:
                 balances[_TAX, note.currency] += _signed(credited, note.taxes_amount_cents)
+            # A part may be paid back before the whole; by hand it is the whole that is.
+            parts = [refund for refund in books.refunds if refund.credit_note_id == note.id]
+            back = sum(part.amount_cents for part in parts if part.refund_status == PaymentStatus.SUCCEEDED)
             if note.refund_status == PaymentStatus.SUCCEEDED:
-                balances[_CASH, note.currency] -= _signed(credited, note.refund_amount_cents)
+                back = note.refund_amount_cents
+            balances[_CASH, note.currency] -= _signed(credited, back)
     for payment in books.payments:
         if payment.payment_status == ChargeStatus.SUCCEEDED:
             paid = invoices.get(payment.invoice_id or "")

@@ -50,6 +50,9 @@ def reaction_to(payment: Payment, moved: PaymentMoved, *, invoices_wait: bool) -
         if moved.payment_status == ChargeStatus.SUCCEEDED and moved.is_current and is_disputed:
             return Reaction.WIN
         return Reaction.KEEP_METHOD if moved.method is not None and payment.method is None else Reaction.NONE
+    if moved.is_disputed and payment.status != TakenBack.RETURNED:
+        # It was taken before, which nobody has told.
+        return Reaction.LOSE
     if payment.status == TakenBack.RETURNED and (moved.payment_status == ChargeStatus.FAILED or not moved.is_current):
         return Reaction.NONE
     is_same = payment.status == moved.status and payment.payment_status == moved.payment_status

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from usagebill.core.audit import Finding, Numbered, audited_numbers
@@ -64,10 +64,15 @@ def audited_receipts(book: ReceiptBook) -> Iterator[Finding]:
 
 
 def audited_request(
-    request: PaymentRequest, parts: Sequence[RequestedInvoice], invoices: Sequence[Invoice], payments: Sequence[Payment]
+    request: PaymentRequest,
+    parts: Sequence[RequestedInvoice],
+    invoices: Sequence[Invoice],
+    payments: Sequence[Payment],
+    reopened: Collection[str] = (),
 ) -> Iterator[Finding]:
     """The amounts requested for its invoices add up to the request's. All invoices have its customer and currency.
     Payments of the request are recorded on them to the cent, and the request has succeeded if a payment of it has.
+    `reopened` are the ids of invoices of which a payment was returned.
     """
     subject = f"payment request {request.id}"
     requested_cents = sum(part.amount_cents for part in parts)
@@ -91,5 +96,6 @@ def audited_request(
         status = request.payment_status
         yield _finding("payment_request", subject, request.id, "payment_status", PaymentStatus.SUCCEEDED, status)
     # What another request, or another payment, has paid is not to be paid for this one.
-    if request.payment_status == PaymentStatus.SUCCEEDED and not paid and any(dues(invoices)):
+    left = dues(invoice for invoice in invoices if invoice.id not in reopened)
+    if request.payment_status == PaymentStatus.SUCCEEDED and not paid and any(left):
         yield _finding("payment_request", subject, request.id, "payments", "one that succeeded", "none")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from typing import Any, TypeVar
@@ -156,15 +156,23 @@ def post(work: Work, changes: Sequence[Change]) -> None:
         if change.old is not None and posted.fields.isdisjoint(changed_fields(change.old, change.new)):
             continue
         _post(work, posted.document(work, change.new), is_new=change.old is None)
-        if isinstance(change.old, Payment) and isinstance(change.new, Payment):
-            _post_disputes(work, change.old, change.new)
+        for document in _related(work, change.old, change.new):
+            _post(work, document, is_new=False)
 
 
-def _post_disputes(work: Work, old: Payment, new: Payment) -> None:
-    """A dispute about one of its payments changes what an invoice says, even if it has a lost dispute already."""
-    if TakenBack.DISPUTED in (old.status, new.status):
-        for invoice in paid_invoices(work, new):
-            _post(work, _invoice(work, invoice), is_new=False)
+def _related(reader: Reader, old: object, new: object) -> Iterator[Document]:
+    """Other documents that say something else now: invoices whose payment is in dispute, and a note of whose refund a
+    part was paid back.
+    """
+    if isinstance(old, Payment) and isinstance(new, Payment) and TakenBack.DISPUTED in (old.status, new.status):
+        for invoice in paid_invoices(reader, new):
+            yield _invoice(reader, invoice)
+    if isinstance(new, RefundAttempt):
+        if new.credit_note_id is not None:
+            yield _credit_note(reader, _found(reader, CreditNote, new.credit_note_id))
+        invoice = _found(reader, Invoice, new.invoice_id)
+        if invoice.payment_dispute_lost_at is not None:
+            yield _invoice(reader, invoice)
 
 
 def _post(work: Work, document: Document, *, is_new: bool) -> None:
@@ -316,15 +324,15 @@ def _credit_note(reader: Reader, note: CreditNote) -> Document:
 
 
 def _paid_back(reader: Reader, note: CreditNote) -> dict[str, int]:
-    """The cents of a note's refund that were paid back, by provider."""
-    if note.refund_status != PaymentStatus.SUCCEEDED or not note.refund_amount_cents:
+    """The cents of a note's refund that were paid back, by provider: the rest of one that succeeded came by hand."""
+    if not note.refund_amount_cents:
         return {}
     succeeded = eq("refund_status", PaymentStatus.SUCCEEDED)
     cents: dict[str, int] = {}
     for refund in reader.tx.find(RefundAttempt, eq("credit_note_id", note.id), succeeded):
         provider = _found(reader, Payment, refund.payment_id).payment_provider_code or BY_HAND
         cents[provider] = cents.get(provider, 0) + refund.amount_cents
-    rest = note.refund_amount_cents - sum(cents.values())
+    rest = note.refund_amount_cents - sum(cents.values()) if note.refund_status == PaymentStatus.SUCCEEDED else 0
     return {**cents, BY_HAND: cents.get(BY_HAND, 0) + rest} if rest else cents
 
 

@@ -102,7 +102,7 @@ def due_changed(work: Work, invoice: Invoice) -> None:
 
     Payment pages of the invoice, and of payment requests with it, are ended, also at their provider, unless their
     amount is the one now due; whoever asks for a page gets a new one. A charge under way that would take more than is
-    due of the invoice, or of a request of which nothing is due, is canceled at providers that support it.
+    due of the invoice, or of a request with it, is canceled at providers that support it.
     """
     owed_cents = 0 if invoice.status in NOT_TO_BE_PAID else sum(dues([invoice]))
     _end_pages(work, "invoice_id", invoice.id, owed_cents)
@@ -113,8 +113,10 @@ def due_changed(work: Work, invoice: Invoice) -> None:
         invoices = [invoice if other.id == invoice.id else other for other in requested_invoices(work, request)]
         requested_cents = 0 if request.payment_status == PaymentStatus.SUCCEEDED else sum(dues(invoices))
         _end_pages(work, "payment_request_id", request.id, requested_cents)
-        if requested_cents == 0:
-            for payment in _live(work, "payment_request_id", request.id):
+        # What is charged for an invoice that was voided meanwhile is given back.
+        is_kept = invoice.status in NOT_TO_BE_PAID and requested_cents > 0
+        for payment in _live(work, "payment_request_id", request.id):
+            if payment.amount_cents > requested_cents and not is_kept:
                 cancel_charge(work, payment)
 
 

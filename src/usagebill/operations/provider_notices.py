@@ -193,6 +193,10 @@ def _payment_moved(work: Work, connection: PaymentConnection, moved: PaymentMove
             _return(work, collectable, payment, moved)
             return None
         case Reaction.LOSE:
+            if payment.payment_status != ChargeStatus.SUCCEEDED:
+                taken = replace(moved, payment_status=ChargeStatus.SUCCEEDED, error_code=None, error_message=None)
+                payment = _moved(work, payment, taken)
+                _settle(work, collectable, payment, taken)
             lose_payment(work, payment, work.now, moved.error_message or moved.status)
             return None
         case Reaction.WIN:

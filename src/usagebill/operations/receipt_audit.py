@@ -12,12 +12,13 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
-from usagebill.core.payments import Payment, RefundAttempt
+from usagebill.core.payments import Payment, RefundAttempt, TakenBack
 from usagebill.core.provider_requests import ProviderErrand
 from usagebill.core.receipt_audit import ReceiptBook, audited_receipts, audited_request
 from usagebill.core.refund_audit import RefundBook, audited_refunds
 from usagebill.operations.payment_receipts import receipt_series
 from usagebill.queries.payment_requests import parts_of_request, requested_invoices
+from usagebill.queries.payments import paid_invoices
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, within
 
@@ -39,12 +40,15 @@ def audited_payments(reader: Reader, customer: Customer) -> Iterator[Finding]:
         )
     )
     yield from audited_refunds(_refund_book(reader, customer, payments))
+    returned = [payment for payment in payments if payment.status == TakenBack.RETURNED]
+    reopened = {invoice.id for payment in returned for invoice in paid_invoices(reader, payment)}
     for request in reader.tx.find(PaymentRequest, eq("customer_id", customer.id), order=[asc("created_at")]):
         yield from audited_request(
             request,
             parts_of_request(reader, request),
             requested_invoices(reader, request),
             [payment for payment in payments if payment.payment_request_id == request.id],
+            reopened,
         )
 
 
