@@ -22,6 +22,7 @@ from tests.scenarios import plan_fields
 
 from usagebill import Billing
 from usagebill.cli import main
+from usagebill.demo.quarter import Quarter
 from usagebill.runtime.clock import ManualClock
 
 HOSTILE = '=cmd|"x"!A1, "東京"\nnext'
@@ -95,7 +96,28 @@ def exported(file: str, kind: str, path: Path, *more: str) -> list[dict[str, Any
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_format_says_the_same(file: str, tmp_path: Path, kind: str) -> None:
     january = ("--from", "2024-01-01", "--to", "2024-02-01")
-    when = january if kind == "usage" else ()
+    assert_alike(file, tmp_path, kind, *(january if kind == "usage" else ()))
+
+
+@pytest.fixture(scope="module")
+def quarter(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A quarter with refunds, wallets and fees in advance."""
+    path = tmp_path_factory.mktemp("quarter") / "books.db"
+    lived = Quarter(path)
+    lived.live()
+    lived.close()
+    return str(path)
+
+
+@pytest.mark.parametrize("more", [(), ("--by", "external_customer_id")])
+@pytest.mark.parametrize("kind", ["refunds", "wallets", "deferred_revenue", "receivables", "taxes", "ledger"])
+def test_every_format_says_the_same_of_a_quarter(
+    quarter: str, tmp_path: Path, kind: str, more: tuple[str, ...]
+) -> None:
+    assert_alike(quarter, tmp_path, kind, *more)
+
+
+def assert_alike(file: str, tmp_path: Path, kind: str, *when: str) -> None:
     as_csv, as_parquet, as_excel = (
         exported(file, kind, tmp_path / f"{kind}.{ending}", "--raw", *when) for ending in ("csv", "parquet", "xlsx")
     )
