@@ -172,7 +172,9 @@ def test_a_link_that_is_paid(
 ) -> None:
     http.ask(main, link())
     assert understood(http, main, cashfree.link_event("page-1", paid=paid)) == PaymentMoved(
-        provider_payment_id="1021206",
+        # A link is paid once and in full, so its id is the payment's.
+        provider_payment_id="1",
+        known_as=("page-1", "1021206"),
         status="PAID",
         payment_status=ChargeStatus.SUCCEEDED,
         amount_cents=cents,

@@ -8,6 +8,8 @@ import pytest
 
 from tests.payment_providers.test_lives import Life, living
 from tests.payment_servers.adyen import AdyenServer
+from tests.payment_servers.cashfree import CashfreeServer
+from tests.payment_servers.flutterwave import FlutterwaveServer
 from tests.payment_servers.gocardless import GoCardlessServer
 from tests.payment_servers.moneyhash import MoneyHashServer
 from tests.payment_servers.stripe import StripeServer
@@ -196,3 +198,89 @@ def test_a_refund_of_which_adyen_never_tells_ends_after_a_month_and_a_late_notic
         assert error["error_code"] == "outcome_unknown"
         life.notice(adyen.about(charge, "REFUND", pspReference=refund))
         assert life.refund_status(note)["refund_status"] == "succeeded"
+
+
+def test_a_page_at_stripe_that_was_paid_without_a_notice_is_found_after_its_end(box: Scenario) -> None:
+    stripe = StripeServer(now=lambda: box.now)
+    with living(box, stripe) as life:
+        invoice = life.invoice()
+        session = life.page(invoice).rpartition("/")[2]
+        late = stripe.page_paid(session)
+        box.travel_to("2024-03-06T13:05:00Z")
+        life.assert_paid(invoice)
+        life.notice(late)
+        assert len(life.payments()) == 1
+
+
+def test_a_page_that_was_ended_and_paid_all_the_same_is_found(box: Scenario) -> None:
+    stripe = StripeServer(now=lambda: box.now)
+    with living(box, stripe) as life:
+        invoice = life.invoice()
+        session = life.page(invoice).rpartition("/")[2]
+        stripe.page_paid(session)
+        life.settle_by_hand(invoice)
+        box.travel_to("2024-03-05T13:05:00Z")
+        (payment,) = life.payments()
+        assert payment["amount_cents"] == 1050
+
+
+def test_a_link_at_cashfree_that_was_paid_without_a_notice_is_found_and_its_late_notice_known(box: Scenario) -> None:
+    cashfree = CashfreeServer(now=lambda: box.now)
+    with living(box, cashfree, "INR") as life:
+        invoices = [life.invoice(), life.invoice()]
+        for invoice in invoices:
+            life.page(invoice)
+        first, second = cashfree.links
+        late = cashfree.link_event(first)
+        life.notice(cashfree.link_event(second))
+        box.travel_to("2024-03-06T13:05:00Z")
+        for invoice in invoices:
+            life.assert_paid(invoice)
+        late = cashfree.link_event(first)
+        life.notice(late)
+        assert len(life.payments()) == 2
+
+
+def test_a_page_at_flutterwave_that_was_paid_without_a_notice_is_found_by_its_reference(box: Scenario) -> None:
+    flutterwave = FlutterwaveServer(now=lambda: box.now)
+    with living(box, flutterwave, "NGN") as life:
+        paid, failed, left = life.invoice(), life.invoice(), life.invoice()
+        for invoice in (paid, failed, left):
+            life.page(invoice)
+        first, second, _ = flutterwave.pages
+        late = flutterwave.page_paid(first)
+        flutterwave.page_paid(second, verified="failed")
+        box.travel_to("2024-03-06T13:05:00Z")
+        life.assert_paid(paid)
+        assert [life.reread(invoice)["payment_status"] for invoice in (failed, left)] == ["pending", "pending"]
+        life.notice(late)
+        assert len(life.payments()) == 1
+
+
+def test_a_page_at_moneyhash_that_was_paid_without_a_notice_is_found(box: Scenario) -> None:
+    moneyhash = MoneyHashServer(now=lambda: box.now)
+    with living(box, moneyhash) as life:
+        invoice = life.invoice()
+        life.page(invoice)
+        late = moneyhash.page_event(list(moneyhash.intents)[-1])
+        box.travel_to("2024-03-06T13:05:00Z")
+        life.assert_paid(invoice)
+        life.notice(late)
+        assert len(life.payments()) == 1
+
+
+def test_adyen_does_not_say_which_payment_paid_a_link_so_the_invoice_shows_that_one_is_missing(box: Scenario) -> None:
+    adyen = AdyenServer(now=lambda: box.now)
+    with living(box, adyen) as life:
+        life.notice(adyen.card_left("acme", "8415"))
+        adyen.outcomes.extend(["Refused", "Refused"])
+        known, missing = life.invoice(), life.invoice()
+        links = [life.page(invoice).rpartition("/")[2] for invoice in (known, missing)]
+        life.notice(adyen.link_paid(links[0]))
+        for link in links:
+            adyen.links[link]["status"] = "completed"
+        box.travel_to("2024-03-06T13:05:00Z")
+        life.assert_paid(known)
+        shown = [life.reread(invoice)["error_details"] for invoice in (known, missing)]
+        assert "paid_without_notice" not in str(shown[0])
+        assert "paid_without_notice" in str(shown[1])

@@ -58,7 +58,8 @@ class AdyenServer(PaymentServer):
         parts = call.path.strip("/").split("/")
         if parts[0] != "v70":
             raise KeyError(call.path)
-        if call.method != "PATCH" and call.fields.get("merchantAccount") != self.credentials["merchant_account"]:
+        account = self.credentials["merchant_account"]
+        if call.method not in ("PATCH", "GET") and call.fields.get("merchantAccount") != account:
             raise Refused(403, self.error(403, "901", "Invalid Merchant Account"))
         match (call.method, *parts[1:]):
             case ("POST", "paymentMethods"):
@@ -85,6 +86,8 @@ class AdyenServer(PaymentServer):
                 return 201, {"paymentPspReference": id, "pspReference": refund, "status": "received", "amount": amount}
             case ("POST", "paymentLinks"):
                 return 201, self._link(call.fields)
+            case ("GET", "paymentLinks", id):
+                return 200, {"id": id, "status": self.links[id]["status"]}
             case ("PATCH", "paymentLinks", id):
                 if self.links[id]["status"] != "active":
                     raise Refused(422, self.error(422, "14_027", "The link is not active"))

@@ -70,6 +70,7 @@ class CashfreeServer(PaymentServer):
         """A notice about a link; `paid` is in rupees."""
         link = self.links[id]
         link["link_status"] = status
+        link["link_amount_paid"] = link["link_amount"] if status == "PAID" else 0
         content = {
             "cf_link_id": link["cf_link_id"],
             "link_id": id,

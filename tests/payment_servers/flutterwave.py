@@ -47,6 +47,11 @@ class FlutterwaveServer(PaymentServer):
                     raise Refused(400, self.error(400, "missing", "No transaction was found for this id"))
                 shown = dict(self.transactions[id])
                 return 200, {"status": "success", "message": "Transaction fetched successfully", "data": shown}
+            case ("GET", "transactions", "verify_by_reference"):
+                made = [item for item in self.transactions.values() if item["tx_ref"] == call.fields["tx_ref"]]
+                if not made:
+                    raise Refused(400, self.error(400, "missing", "No transaction was found for this id"))
+                return 200, {"status": "success", "message": "Transaction fetched successfully", "data": made[-1]}
         raise KeyError(call.line)
 
     def page_paid(self, reference: str, amount: Json = None, *, verified: str = "successful") -> Notice:

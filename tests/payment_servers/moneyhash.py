@@ -56,7 +56,9 @@ class MoneyHashServer(PaymentServer):
                 return 200, self._good(self._intent(call.fields))
         if call.method == "GET" and call.path.startswith("/api/v1.1/payments/intent/"):
             id = call.path.rstrip("/").rpartition("/")[2]
-            return 200, self._good({"id": id, "status": self.intents[id]["status"], **self.intents[id].get("more", {})})
+            known = self.intents[id]
+            shown = {name: known[name] for name in ("status", "amount", "amount_currency", "custom_fields")}
+            return 200, self._good({"id": id, **shown, **known.get("more", {})})
         raise KeyError(call.line)
 
     def _good(self, content: Json) -> Json:
@@ -89,6 +91,7 @@ class MoneyHashServer(PaymentServer):
     def page_event(self, id: str, type: str = "intent.processed", amount: Json = None) -> Notice:
         """A notice about a page."""
         known = self.intents[id]
+        known["status"] = "PROCESSED" if type == "intent.processed" else "EXPIRED"
         intent = {
             "id": id,
             "status": "PROCESSED",

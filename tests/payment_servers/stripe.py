@@ -161,7 +161,10 @@ class StripeServer(PaymentServer):
             case ("POST", "checkout", "sessions"):
                 return 200, self._session(call.fields)
             case ("GET", "checkout", "sessions", id):
-                return 200, {"id": id, "object": "checkout.session", "status": self.sessions[id]["status"]}
+                paid = self.sessions[id].get("intent")
+                intent = self._intent(paid) if paid and call.fields.get("expand") == ["payment_intent"] else paid
+                status = self.sessions[id]["status"]
+                return 200, {"id": id, "object": "checkout.session", "status": status, "payment_intent": intent}
             case ("POST", "checkout", "sessions", id, "expire"):
                 if self.sessions[id]["status"] != "open":
                     raise Refused(400, self.error(400, "resource_missing", "Only open sessions can be expired"))
@@ -368,7 +371,7 @@ class StripeServer(PaymentServer):
         page = self.sessions[session]
         page["status"] = "complete"
         due = sum(int(line["price_data"]["unit_amount"]) for line in page["line_items"])
-        id = self.new_id("pi_")
+        id = page["intent"] = self.new_id("pi_")
         self.intents[id] = {
             "amount": due if amount is None else amount,
             "currency": page["line_items"][0]["price_data"]["currency"],

@@ -7,10 +7,15 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from usagebill.core.payment_providers import KINDS
-from usagebill.core.payments import Payment
+from usagebill.core.payments import Payment, PaymentPage
 
 # The code of a charge that its customer did not confirm in time.
 NOT_CONFIRMED = "confirmation_expired"
+# The code of a page that is paid at its provider, which does not say by which payment.
+PAID_WITHOUT_NOTICE = "paid_without_notice"
+# A page is looked up every day, and this long after its end.
+_PAGES_EVERY = timedelta(days=1)
+_AFTER_PAGE = timedelta(hours=1)
 _CARDS = ("card", "link")
 _TRANSFER = "display_bank_transfer_instructions"
 
@@ -83,3 +88,9 @@ def look_step(wait: Wait, since: datetime, now: datetime, *, is_known: bool, can
     if now >= since + patience.most + patience.every and not (is_known and can_cancel):
         return LookStep.END
     return LookStep.CANCEL if can_cancel else LookStep.ASK_AGAIN
+
+
+def next_page_look(page: PaymentPage, now: datetime) -> datetime | None:
+    """When the provider is asked next whether a page was paid; None once that was done after its end."""
+    last = min(page.expires_at, page.ended_at or page.expires_at) + _AFTER_PAGE
+    return min(last, now + _PAGES_EVERY) if now < last else None

@@ -371,6 +371,7 @@ class ProviderErrand(StrEnum):
     EXPIRE_PAGE = "expire_page"  # a page must no longer be used to pay
     NOTICE = "notice"  # a notice has come in
     LOOK_UP_CHARGE = "look_up_charge"  # no notice of a charge has come
+    LOOK_UP_PAGE = "look_up_page"  # no notice of a payment on a page has come
     LOOK_UP_REFUND = "look_up_refund"  # no notice of a refund has come
     RELEASE_HOLD = "release_hold"  # an authorized amount must not be held; the subject is the key of that request
 
@@ -464,7 +465,7 @@ class PaymentMoved:
 
     `amount_cents` and `currency` are those the provider reports, if any. `payable_type`, `payable_id` and `payment_id`
     come from our metadata (`named_payable`); `creates`: it may be a payment on a page that we have not seen before.
-    `method` is the payment method, as far as known.
+    `method` is the payment method, as far as known; `known_as` are other ids by which we may know the payment.
 
     `is_current`: no older state follows, so that a failure undoes a success. `is_disputed`: the customer's bank has
     taken the money back as the customer wanted.
@@ -484,6 +485,7 @@ class PaymentMoved:
     error_code: str | None = None
     error_message: str | None = None
     method: MethodDetails | None = None
+    known_as: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -509,6 +511,16 @@ class LookUpCharge(Request[PaymentMoved | None]):
     provider_payment_id: str | None
     provider_customer_id: str | None
     since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookUpPage(Request[PaymentMoved | None]):
+    """The payment made on a page, with the ids that its notice has. None: there is none."""
+
+    page_id: str
+    provider_page_id: str | None
+    payable_type: PayableType
+    payable_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,29 +9,32 @@ from typing import Any
 
 from usagebill.core.charge_attempts import refused
 from usagebill.core.collection import Collectable, consequence
-from usagebill.core.look_ups import NOT_CONFIRMED, LookStep, Wait, look_step, wait_of
+from usagebill.core.look_ups import NOT_CONFIRMED, PAID_WITHOUT_NOTICE, LookStep, Wait, look_step, wait_of
 from usagebill.core.payment_notices import EXPECTED
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
-from usagebill.core.payments import LIVE, OUTCOME_UNKNOWN, Payment, RefundAttempt
+from usagebill.core.payments import LIVE, OUTCOME_UNKNOWN, Payment, PaymentPage, RefundAttempt
 from usagebill.core.provider_requests import (
     FailureKind,
     LookUpCharge,
+    LookUpPage,
     LookUpRefund,
+    PayableType,
     PaymentMoved,
     ProviderFailure,
     RefundMoved,
     Request,
 )
-from usagebill.core.statuses import PaymentStatus
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.operations import provider_notices
 from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure
-from usagebill.operations.payment_orders import order_look_up, order_refund_look_up
+from usagebill.operations.payment_orders import order_look_up, order_page_look_up, order_refund_look_up
 from usagebill.operations.payment_status import cancel_charge
 from usagebill.operations.refunds import move_refund
 from usagebill.process.logs import Log
 from usagebill.queries.payment_providers import find_connection
 from usagebill.runtime.work import Work
+from usagebill.storage.conditions import at_least, eq
 
 _log = Log("usagebill.payments")
 _SILENT = "the provider says nothing about it: look there before you try again"
@@ -120,6 +123,56 @@ def _end(work: Work, payment: Payment, collectable: Collectable | None, reason: 
     PAYABLES[collectable.type].note(work, collectable.id, failure)
     tell_failure(work, collectable, failure)
     move(work, collectable, follows.event, payment)
+
+
+# Pages
+
+
+def prepare_page(work: Work, task: AskPaymentProvider) -> tuple[PaymentConnection, Request[Any]] | None:
+    """The question whether a page was paid."""
+    page = work.tx.get(PaymentPage, task.subject_id)
+    connection = None if page is None else find_connection(work, page.connection_id)
+    if page is None or connection is None:
+        return None
+    payable_type = PayableType.INVOICE if page.payment_request_id is None else PayableType.PAYMENT_REQUEST
+    return connection, LookUpPage(
+        page_id=page.id,
+        provider_page_id=page.provider_page_id,
+        payable_type=payable_type,
+        payable_id=page.payment_request_id or page.invoice_id or "",
+    )
+
+
+def conclude_page(
+    work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: PaymentMoved | None
+) -> None:
+    """Record a payment of which no notice has come; ask again while the page can be paid."""
+    page = work.tx.get(PaymentPage, task.subject_id)
+    if page is None:
+        return
+    reason = None if answer is None else provider_notices.apply(work, connection, answer)
+    if reason is not None and reason not in EXPECTED:
+        _log.warning("look_up_not_handled", page=page.id, connection=connection.code, reason=reason)
+    if answer is None:
+        order_page_look_up(work, page)
+
+
+def fail_page(work: Work, task: AskPaymentProvider, connection: PaymentConnection, failure: ProviderFailure) -> None:
+    """Show with what was paid that a payment is missing, if the provider says no more than that; else ask again."""
+    page = work.tx.get(PaymentPage, task.subject_id)
+    if page is None:
+        return
+    if failure.code != PAID_WITHOUT_NOTICE:
+        order_page_look_up(work, page)
+        return
+    column = "invoice_id" if page.payment_request_id is None else "payment_request_id"
+    of_page = eq(column, page.payment_request_id or page.invoice_id), eq("connection_id", connection.id)
+    since = at_least("created_at", page.created_at)
+    made = work.tx.first(Payment, *of_page, eq("payment_status", ChargeStatus.SUCCEEDED), since)
+    payable_type = PayableType.INVOICE if page.payment_request_id is None else PayableType.PAYMENT_REQUEST
+    collectable = find_payable(work, payable_type, page.payment_request_id or page.invoice_id or "")
+    if made is None and collectable is not None:
+        PAYABLES[collectable.type].note(work, collectable.id, failure)
 
 
 # Refunds

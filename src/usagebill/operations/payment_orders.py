@@ -6,7 +6,7 @@ from usagebill.core.collection import first_charge_delay, is_collected_on_issue
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.look_ups import Wait, next_look, wait_of
+from usagebill.core.look_ups import Wait, next_look, next_page_look, wait_of
 from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
 from usagebill.core.payments import Payment, PaymentPage, RefundAttempt
@@ -51,6 +51,15 @@ def order_look_up(work: Work, payment: Payment) -> None:
     """Have the provider asked about a charge under way, should no notice of it come."""
     at = next_look(wait_of(payment), payment.sent_at or payment.created_at, work.now)
     work.schedule(AskPaymentProvider(errand=ProviderErrand.LOOK_UP_CHARGE, subject_id=payment.id), at)
+
+
+def order_page_look_up(work: Work, page: PaymentPage) -> None:
+    """Have the provider asked whether a page was paid, should no notice of it come."""
+    task = AskPaymentProvider(errand=ProviderErrand.LOOK_UP_PAGE, subject_id=page.id)
+    work.cancel(task)
+    at = next_page_look(page, work.now)
+    if at is not None:
+        work.schedule(task, at)
 
 
 def order_refund_look_up(work: Work, attempt: RefundAttempt) -> None:

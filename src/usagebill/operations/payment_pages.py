@@ -16,6 +16,7 @@ from usagebill.core.provider_metadata import page_metadata
 from usagebill.core.provider_requests import CheckoutUrl, PageUrl, PayableType, ProviderFailure, SetupUrl
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.payables import find_payable, tell_failure
+from usagebill.operations.payment_orders import order_page_look_up
 from usagebill.operations.payment_status import cancel_charge, end_page
 from usagebill.operations.provider_customers import needs_set_up
 from usagebill.process.logs import Log
@@ -130,6 +131,7 @@ def page_of(work: Work, customer: Customer, collectable: Collectable) -> Payment
         payment_request_id=collectable.payment_request_id,
     )
     work.tx.insert(page)
+    order_page_look_up(work, page)
     return page
 
 

@@ -18,6 +18,7 @@ from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tasks import MarkOverdue, SettleTopUp
 from usagebill.operations import synced_documents
 from usagebill.operations.dunning_progress import was_paid
+from usagebill.operations.payment_orders import order_page_look_up
 from usagebill.queries.payment_requests import requested_invoices, requests_of_invoice
 from usagebill.queries.payments import paid_cents
 from usagebill.runtime.work import Reader, Work
@@ -122,7 +123,9 @@ def due_changed(work: Work, invoice: Invoice) -> None:
 
 def end_page(work: Work, page: PaymentPage) -> None:
     """End a payment page, also at its provider if that is possible."""
-    work.tx.replace(replace(page, ended_at=work.now))
+    page = replace(page, ended_at=work.now)
+    work.tx.replace(page)
+    order_page_look_up(work, page)
     if page.provider_page_id is not None and page.expires_at > work.now:
         work.schedule(AskPaymentProvider(errand=ProviderErrand.EXPIRE_PAGE, subject_id=page.id), work.now)
 

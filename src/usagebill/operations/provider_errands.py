@@ -310,6 +310,7 @@ ERRANDS: Mapping[ProviderErrand, Errand] = {
     ProviderErrand.UPDATE_CHARGE: Errand(_prepare_update_charge, _ignore, _ignore),
     ProviderErrand.REFUND: Errand(refunds.prepare, refunds.conclude, refunds.fail),
     ProviderErrand.LOOK_UP_CHARGE: Errand(look_ups.prepare_charge, look_ups.conclude_charge, look_ups.fail_charge),
+    ProviderErrand.LOOK_UP_PAGE: Errand(look_ups.prepare_page, look_ups.conclude_page, look_ups.fail_page),
     ProviderErrand.LOOK_UP_REFUND: Errand(look_ups.prepare_refund, look_ups.conclude_refund, look_ups.fail_refund),
     ProviderErrand.EXPIRE_PAGE: Errand(_prepare_expire, _ignore, _ignore),
     ProviderErrand.RELEASE_HOLD: Errand(_prepare_release, _ignore, _ignore),

@@ -71,7 +71,7 @@ from usagebill.queries.payment_providers import find_connection
 from usagebill.queries.payments import paid_invoices
 from usagebill.requests.inputs import Input, Maybe, Paging, described
 from usagebill.runtime.work import Reader, Work
-from usagebill.storage.conditions import any_of, asc, eq, less
+from usagebill.storage.conditions import any_of, asc, eq, less, within
 from usagebill.storage.ports import Page
 from usagebill.views.payments import payment_view
 
@@ -230,7 +230,8 @@ def _payment_at(reader: Reader, connection: PaymentConnection, provider_payment_
 
 def _known_payment(reader: Reader, connection: PaymentConnection, moved: PaymentMoved) -> Payment | None:
     """Our payment, by the provider's id, else by our own id that we sent with an unanswered charge."""
-    payment = _payment_at(reader, connection, moved.provider_payment_id)
+    ids = (moved.provider_payment_id, *moved.known_as)
+    payment = reader.tx.first(Payment, eq("connection_id", connection.id), within("provider_payment_id", ids))
     if payment is not None or moved.creates:
         return payment
     if moved.payment_id is not None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
+from usagebill.core.look_ups import PAID_WITHOUT_NOTICE
 from usagebill.core.payment_providers import (
     PaymentConnection,
     charge_status,
@@ -32,6 +33,7 @@ from usagebill.core.provider_requests import (
     ExpirePage,
     FailureKind,
     ListMethods,
+    LookUpPage,
     MethodDetails,
     Methods,
     Notice,
@@ -201,6 +203,16 @@ class AdyenProvider(PaymentProvider):
         if said.status in (401, 403):
             _good(said)
         return Done()
+
+    def look_up_page(self, connection: PaymentConnection, request: LookUpPage) -> PaymentMoved | None:
+        """Whether the link is paid. Adyen does not say by which payment: that is refused as `PAID_WITHOUT_NOTICE`."""
+        path = f"/paymentLinks/{quote(request.provider_page_id or '', safe='')}"
+        headers = {"x-api-key": connection.secret("api_key").value}
+        link = _good(self.http.ask("GET", f"{_host(connection)}/{_VERSION}{path}", headers))
+        if text(link, "status") in ("completed", "paid"):
+            message = f"the link {request.provider_page_id} is paid at Adyen, but no notice of its payment has come"
+            raise failed(FailureKind.REFUSED, PAID_WITHOUT_NOTICE, message)
+        return None
 
     # Notices
 

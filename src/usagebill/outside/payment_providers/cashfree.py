@@ -10,12 +10,13 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 from usagebill.core.payment_providers import PaymentConnection, from_major_units, major_units, redirect_url
-from usagebill.core.provider_metadata import named_payable
+from usagebill.core.provider_metadata import NamedPayable, named_payable
 from usagebill.core.provider_requests import (
     CheckoutUrl,
     Done,
     ExpirePage,
     FailureKind,
+    LookUpPage,
     Notice,
     NoticeRejected,
     Outcome,
@@ -28,7 +29,7 @@ from usagebill.core.statuses import ChargeStatus
 from usagebill.outside.payment_providers.fields import digest, required_text, text, value
 from usagebill.outside.payment_providers.http import Said, failed
 from usagebill.outside.payment_providers.port import PaymentProvider
-from usagebill.process.json_text import JsonObject, parse_json
+from usagebill.process.json_text import Json, JsonObject, parse_json
 
 _HOST = "https://api.cashfree.com/pg"
 _TEST_HOST = "https://sandbox.cashfree.com/pg"
@@ -70,6 +71,15 @@ class CashfreeProvider(PaymentProvider):
         if said.status in (401, 403):
             raise failed(FailureKind.UNAUTHORIZED, f"status_{said.status}", "Cashfree does not accept the credentials")
         return Done()
+
+    def look_up_page(self, connection: PaymentConnection, request: LookUpPage) -> PaymentMoved | None:
+        """The link, once it is paid."""
+        said = self._said(connection, "GET", f"/links/{quote(request.page_id[:_LONGEST_ID], safe='')}")
+        if not said.is_good:
+            kind = FailureKind.UNAUTHORIZED if said.status in (401, 403) else FailureKind.REFUSED
+            message = text(said.json, "message") or f"Cashfree answered {said.status}"
+            raise failed(kind, f"status_{said.status}", message)
+        return _paid(said.json) if text(said.json, "link_status") == "PAID" else None
 
     def _said(
         self,
@@ -122,25 +132,36 @@ class CashfreeProvider(PaymentProvider):
         status = required_text(event, "data", "link_status")
         if status != "PAID":
             return (Unhandled(reason=f"the link is {status}", known=status in _UNPAID),)
-        notes = value(event, "data", "link_notes")
-        named = named_payable(notes if isinstance(notes, dict) else {})
-        if named.payable_id is None:
+        link = value(event, "data")
+        if _named(link).payable_id is None:
             return (Unhandled(reason="the link is not one of ours"),)
-        currency = required_text(event, "data", "link_currency").upper()
-        return (
-            PaymentMoved(
-                provider_payment_id=text(event, "data", "order", "transaction_id")
-                or text(event, "data", "cf_link_id")
-                or required_text(event, "data", "link_id"),
-                status=status,
-                payment_status=ChargeStatus.SUCCEEDED,
-                amount_cents=from_major_units("cashfree", value(event, "data", "link_amount_paid"), currency),
-                currency=currency,
-                payable_type=named.payable_type,
-                payable_id=named.payable_id,
-                creates=named.creates,
-            ),
-        )
+        return (_paid(link),)
+
+
+def _named(link: Json) -> NamedPayable:
+    notes = value(link, "link_notes")
+    return named_payable(notes if isinstance(notes, dict) else {})
+
+
+def _paid(link: Json) -> PaymentMoved:
+    """The payment of a link, which is paid once and in full: so the link's id is the payment's. Its transaction is only
+    named by notices, and was its id in former versions.
+    """
+    named = _named(link)
+    currency = required_text(link, "link_currency").upper()
+    ids = (text(link, "cf_link_id"), text(link, "link_id"), text(link, "order", "transaction_id"))
+    id, *others = [id for id in ids if id is not None]
+    return PaymentMoved(
+        provider_payment_id=id,
+        status="PAID",
+        payment_status=ChargeStatus.SUCCEEDED,
+        amount_cents=from_major_units("cashfree", value(link, "link_amount_paid"), currency),
+        currency=currency,
+        payable_type=named.payable_type,
+        payable_id=named.payable_id,
+        creates=named.creates,
+        known_as=tuple(others),
+    )
 
 
 def _link(connection: PaymentConnection, request: CheckoutUrl, id: str) -> JsonObject:

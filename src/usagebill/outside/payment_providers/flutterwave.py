@@ -12,6 +12,7 @@ from usagebill.core.provider_metadata import NamedPayable, named_payable
 from usagebill.core.provider_requests import (
     CheckoutUrl,
     FailureKind,
+    LookUpPage,
     Notice,
     NoticeRejected,
     Outcome,
@@ -53,7 +54,7 @@ class FlutterwaveProvider(PaymentProvider):
         fields = {
             "amount": major_units("flutterwave", request.amount_cents, request.currency),
             "currency": request.currency,
-            "tx_ref": _reference(request),
+            "tx_ref": _reference(payable.type, payable.id, request.page_id),
             "redirect_url": redirect_url(connection),
             "customer": {
                 "email": payer.email,
@@ -70,6 +71,22 @@ class FlutterwaveProvider(PaymentProvider):
         }
         said = self._ask(connection, "POST", "/payments", fields)
         return PageUrl(url=required_text(said, "data", "link"))
+
+    def look_up_page(self, connection: PaymentConnection, request: LookUpPage) -> PaymentMoved | None:
+        """The transaction with the page's reference, once it has succeeded."""
+        reference = _reference(request.payable_type, request.payable_id, request.page_id)
+        path = f"/transactions/verify_by_reference?tx_ref={quote(reference, safe='')}"
+        try:
+            transaction = value(self._ask(connection, "GET", path), "data")
+        except ProviderFailed as problem:
+            if problem.failure.kind is not FailureKind.REFUSED:
+                raise
+            # Nobody has tried to pay.
+            return None
+        named = _named(transaction)
+        if text(transaction, "status") != "successful" or named is None:
+            return None
+        return _paid(transaction, named)
 
     def _ask(
         self, connection: PaymentConnection, method: str, path: str, fields: JsonObject | None = None
@@ -121,24 +138,26 @@ class FlutterwaveProvider(PaymentProvider):
         named = _named(transaction)
         if named is None:
             return (Unhandled(reason="the transaction is not one of ours"),)
-        currency = required_text(transaction, "currency").upper()
-        return (
-            PaymentMoved(
-                provider_payment_id=required_text(transaction, "id"),
-                status="successful",
-                payment_status=ChargeStatus.SUCCEEDED,
-                amount_cents=from_major_units("flutterwave", value(transaction, "amount"), currency),
-                currency=currency,
-                payable_type=named.payable_type,
-                payable_id=named.payable_id,
-                creates=True,
-            ),
-        )
+        return (_paid(transaction, named),)
 
 
-def _reference(request: CheckoutUrl) -> str:
-    kind = next(name for name, type in _REFERENCES.items() if type is request.payable.type)
-    return f"{kind}_{request.payable.id}_{request.page_id}"
+def _paid(transaction: Json, named: NamedPayable) -> PaymentMoved:
+    currency = required_text(transaction, "currency").upper()
+    return PaymentMoved(
+        provider_payment_id=required_text(transaction, "id"),
+        status="successful",
+        payment_status=ChargeStatus.SUCCEEDED,
+        amount_cents=from_major_units("flutterwave", value(transaction, "amount"), currency),
+        currency=currency,
+        payable_type=named.payable_type,
+        payable_id=named.payable_id,
+        creates=True,
+    )
+
+
+def _reference(payable_type: PayableType, payable_id: str, page_id: str) -> str:
+    kind = next(name for name, type in _REFERENCES.items() if type is payable_type)
+    return f"{kind}_{payable_id}_{page_id}"
 
 
 def _named(transaction: Json) -> NamedPayable | None:

@@ -22,6 +22,7 @@ from usagebill.core.provider_requests import (
     CustomerCreated,
     FailureKind,
     LookUpCharge,
+    LookUpPage,
     MethodAdded,
     MethodDetails,
     MethodRemoved,
@@ -140,6 +141,24 @@ class MoneyHashProvider(PaymentProvider):
             status=word,
             payment_status=charge_status("moneyhash", word) or ChargeStatus.PROCESSING,
             payment_id=request.payment_id,
+        )
+
+    def look_up_page(self, connection: PaymentConnection, request: LookUpPage) -> PaymentMoved | None:
+        """The page's intent, once it is processed."""
+        path = f"{_INTENTS}{quote(request.provider_page_id or '', safe='')}/"
+        said = value(self._ask(connection, "GET", path), "data")
+        if text(said, "status") != "PROCESSED":
+            return None
+        currency = required_text(said, "amount_currency").upper()
+        return PaymentMoved(
+            provider_payment_id=required_text(said, "id"),
+            status="SUCCESSFUL",
+            payment_status=ChargeStatus.SUCCEEDED,
+            amount_cents=from_major_units("moneyhash", value(said, "amount"), currency),
+            currency=currency,
+            payable_type=request.payable_type,
+            payable_id=request.payable_id,
+            creates=True,
         )
 
     def checkout_url(self, connection: PaymentConnection, request: CheckoutUrl) -> PageUrl:

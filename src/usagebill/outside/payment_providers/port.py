@@ -26,6 +26,7 @@ from usagebill.core.provider_requests import (
     ListCharges,
     ListMethods,
     LookUpCharge,
+    LookUpPage,
     LookUpRefund,
     Methods,
     Notice,
@@ -125,6 +126,10 @@ class PaymentProvider(ABC):
         """See `LookUpCharge`. Raises as `create_customer`."""
         raise _unsupported(connection, "look-ups of charges")
 
+    def look_up_page(self, connection: PaymentConnection, request: LookUpPage) -> PaymentMoved | None:
+        """See `LookUpPage`. Raises as `create_customer`."""
+        raise _unsupported(connection, "look-ups of pages")
+
     def look_up_refund(self, connection: PaymentConnection, request: LookUpRefund) -> RefundMoved:
         """See `LookUpRefund`. Raises as `create_customer`."""
         raise _unsupported(connection, "look-ups of refunds")
@@ -193,6 +198,7 @@ _METHODS: Mapping[type[Request[Any]], Callable[[PaymentProvider, PaymentConnecti
     ExpirePage: lambda provider, *arguments: provider.expire_page(*arguments),
     ListCharges: lambda provider, *arguments: provider.list_charges(*arguments),
     LookUpCharge: lambda provider, *arguments: provider.look_up_charge(*arguments),
+    LookUpPage: lambda provider, *arguments: provider.look_up_page(*arguments),
     LookUpRefund: lambda provider, *arguments: provider.look_up_refund(*arguments),
     Authorize: lambda provider, *arguments: provider.authorize(*arguments),
     ReleaseHold: lambda provider, *arguments: provider.release(*arguments),

@@ -24,6 +24,7 @@ from usagebill.core.provider_requests import (
     ListCharges,
     ListMethods,
     LookUpCharge,
+    LookUpPage,
     LookUpRefund,
     Methods,
     Notice,
@@ -249,6 +250,14 @@ class StripeProvider(PaymentProvider):
                 payment_id=request.payment_id,
             )
         return payment_moved(self._client, connection, intent, has_succeeded=status is ChargeStatus.SUCCEEDED)
+
+    def look_up_page(self, connection: PaymentConnection, request: LookUpPage) -> PaymentMoved | None:
+        """The intent of the session, once it has succeeded."""
+        path = f"/checkout/sessions/{segment(request.provider_page_id or '')}"
+        intent = value(self._client.get(connection, path, {"expand": ["payment_intent"]}), "payment_intent")
+        if text(intent, "status") != "succeeded":
+            return None
+        return payment_moved(self._client, connection, intent, has_succeeded=True)
 
     def look_up_refund(self, connection: PaymentConnection, request: LookUpRefund) -> RefundMoved:
         """The refund by its id."""
