@@ -44,8 +44,12 @@ def remainder(
 
 
 def _left_of_line(line: AppliedTax, notes: Sequence[CreditNote]) -> AppliedTax:
-    used = sum(applied.amount_cents for note in notes for applied in note.applied_taxes if applied.key == line.key)
-    return replace(line, amount_cents=max(0, line.amount_cents - used))
+    alike = [applied for note in notes for applied in note.applied_taxes if applied.key == line.key]
+    return replace(
+        line,
+        amount_cents=max(0, line.amount_cents - sum(applied.amount_cents for applied in alike)),
+        base_amount_cents=max(0, line.base_amount_cents - sum(applied.base_amount_cents for applied in alike)),
+    )
 
 
 def capped(
@@ -59,7 +63,7 @@ def capped(
 ) -> Credited:
     """The amounts of a note's items, so that all notes of an invoice add up to it: before taxes, in taxes and in each
     tax line none is above the remainder, the note that `uses_up` the invoice is the remainder, and the note over the
-    last of what a tax applies to (`used_up_taxes`) takes the remainder of that tax.
+    last of what a tax applies to (`used_up_taxes`) takes the remainder of that tax and of its base.
     """
     left = {line.key: line.amount_cents for line in remainder.lines}
     exact = [
@@ -71,7 +75,19 @@ def capped(
         most = min(taxes, sum(left[line.key] for line in result.lines))
         sub_total = min(result.sub_total_cents, sub_total)
         taxes = min(most, round_cents(add(result.taxes_precise, subtract(total(exact), whole))))
-    lines = _lines_of(result.lines, exact, taxes, remainder, now, new_id)
+    bases = {line.key: line.base_amount_cents for line in remainder.lines}
+    lines = tuple(
+        # A tax provider may tax a part of a fee, which is the base of a note, and all of it that of the invoice.
+        line
+        if line.tax_id is None
+        else replace(
+            line,
+            base_amount_cents=bases[line.key]
+            if line.key in used_up_taxes
+            else min(line.base_amount_cents, bases[line.key]),
+        )
+        for line in _lines_of(result.lines, exact, taxes, remainder, now, new_id)
+    )
     limited = uses_up or (sub_total, taxes) != (result.sub_total_cents, result.taxes_cents)
     return replace(result, sub_total_cents=sub_total, taxes_cents=taxes, lines=lines, limited=limited)
 

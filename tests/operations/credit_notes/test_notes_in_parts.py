@@ -67,14 +67,20 @@ def add_up(box: Scenario, invoice: Any, notes: list[Any]) -> None:
     assert net == invoice["sub_total_excluding_taxes_amount_cents"]
     assert sum(note["taxes_amount_cents"] for note in notes) == invoice["taxes_amount_cents"]
     lines: dict[str, int] = defaultdict(int)
+    bases: dict[str, int] = defaultdict(int)
     for note in notes:
         assert min(note["taxes_amount_cents"], note["sub_total_excluding_taxes_amount_cents"]) >= 0
         for line in note["applied_taxes"]:
             assert line["amount_cents"] >= 0
             lines[line["tax_code"]] += line["amount_cents"]
+            bases[line["tax_code"]] += line["base_amount_cents"]
     taxed = {line["tax_code"]: line["amount_cents"] for line in invoice["applied_taxes"]}
     assert {code: cents for code, cents in lines.items() if cents} == {
         code: cents for code, cents in taxed.items() if cents
+    }
+    taxable = {line["tax_code"]: line["fees_amount_cents"] for line in invoice["applied_taxes"]}
+    assert {code: cents for code, cents in bases.items() if cents} == {
+        code: cents for code, cents in taxable.items() if cents
     }
     assert [str(finding) for finding in box.billing.reading(audit).findings] == []
     box.billing.reading(agree_on_taxes)
