@@ -127,6 +127,11 @@ def test_datev_has_what_the_ledger_has(books: Books, bounds: tuple[str, ...]) ->
     assert added(*parts) == posted(books, *bounds)
     (paid,) = (values for values in rows if "Überweisung" in values[13])
     assert (paid[0], paid[9], paid[13]) == ("9,00", "1203", "payment Überweisung 7 koch")
+    # A payment is matched with its invoice.
+    (sold,) = {values[10] for values in rows if values[13].startswith("invoice ") and values[13].endswith(" koch")} - {
+        row["number"] for row in books.table("invoices") if row["invoice_type"] == "credit"
+    }
+    assert paid[10] == sold
 
 
 @pytest.mark.parametrize("bounds", [(), MARCH])

@@ -51,6 +51,7 @@ class Journal:
     document_date: date
     document_type: str
     number: str
+    invoice: str
     customer: str
     currency: str
     created_at: datetime
@@ -100,12 +101,14 @@ def _journals(rows: Sequence[Row], accounts: Accounts) -> Iterator[Journal]:
     for _, group in groupby(rows, key=lambda row: row["group_id"]):
         movements = list(group)
         first = movements[0]
+        number = str(first["number"] or first["document_id"])
         journal = Journal(
             group_id=str(first["group_id"]),
             day=_of(date, first["posting_date"]),
             document_date=_of(date, first["document_date"]),
             document_type=str(first["document_type"]),
-            number=str(first["number"] or first["document_id"]),
+            number=number,
+            invoice=_invoice_of(movements) or number,
             customer=str(first["external_customer_id"] or ""),
             currency=str(first["currency"]),
             created_at=_of(datetime, first["created_at"]),
@@ -113,6 +116,12 @@ def _journals(rows: Sequence[Row], accounts: Accounts) -> Iterator[Journal]:
         )
         if journal.postings:
             yield journal
+
+
+def _invoice_of(movements: Sequence[Row]) -> str | None:
+    """The number of the one invoice whose debt the movements change."""
+    numbers = {str(movement["invoice_number"]) for movement in movements if movement["invoice_number"] is not None}
+    return numbers.pop() if len(numbers) == 1 else None
 
 
 def _postings(movements: Sequence[Row], accounts: Accounts) -> tuple[Posting, ...]:
@@ -303,7 +312,8 @@ def _datev_row(journal: Journal, debit: Posting, credit: Posting, cents: int) ->
         "Gegenkonto (ohne BU-Schlüssel)": credit.account,
         "BU-Schlüssel": _quoted("".join(keys), 4),
         "Belegdatum": f"{journal.day:%d%m}",
-        "Belegfeld 1": _quoted(_NOT_IN_BELEGFELD.sub("-", journal.number), _BELEGFELD),
+        # Open items are matched by it: a payment has the number of its invoice.
+        "Belegfeld 1": _quoted(_NOT_IN_BELEGFELD.sub("-", journal.invoice), _BELEGFELD),
         "Buchungstext": _quoted(f"{journal.text} {journal.customer}", _BUCHUNGSTEXT),
         "Beleginfo - Art 1": _quoted("Kunde", 20),
         "Beleginfo - Inhalt 1": _quoted(journal.customer, _BELEGINFO),
