@@ -162,8 +162,9 @@ def stored(tx: Snapshot) -> dict[str, str]:
             kind: Any = table.kind
             texts[table.name] = {record.id: repr(record) for record in tx.each(kind, deleted=True)}
     later = MONTHS[-1] + timedelta(days=3650)
-    leased = tx.jobs.named([DeliverWebhook(message_id=id).key for id in texts["webhook_messages"]])
-    texts["jobs"] = {job.id: repr(job) for job in (*tx.jobs.overdue_of(tuple(HANDLERS), later), *leased)}
+    leased = [tx.jobs.get(DeliverWebhook(message_id=id).key) for id in texts["webhook_messages"]]
+    jobs = (*tx.jobs.overdue_of(tuple(HANDLERS), later), *filter(None, leased))
+    texts["jobs"] = {job.id: repr(job) for job in jobs}
     texts["lanes"] = {lane.lane: repr(lane.due) for lane in tx.jobs.state(later).backlog}
     plain = {id: _LEFT_OPEN.sub("", text) for rows in texts.values() for id, text in rows.items()}
     known = digests(plain)

@@ -44,14 +44,6 @@ class JobsContract(Contract):
         tenant.write(lambda tx: tx.jobs.complete(first))
         assert self.add(tenant, tenant.job("k")) == [True]
 
-    def test_jobs_are_looked_up_by_their_keys_within_the_organization(self, tenant: Tenant, other: Tenant) -> None:
-        first, second_job, foreign = tenant.job("a"), tenant.job("b"), other.job("c")
-        self.add(tenant, first, second_job)
-        self.add(other, foreign)
-        named = tenant.read(lambda tx: tx.jobs.named(["b", "a", "c", "unheard"]))
-        assert sorted(named, key=lambda job: job.key) == [first, second_job]
-        assert tenant.read(lambda tx: tx.jobs.named([])) == []
-
     def test_many_are_added_and_completed_together(self, tenant: Tenant) -> None:
         jobs = [tenant.job(key) for key in "abc"]
         assert tenant.write(lambda tx: tx.jobs.add(*jobs))
@@ -210,10 +202,6 @@ class JobsContract(Contract):
         assert key("s", NOW) == "failed"
         assert key(None, NOW) == "c"
         assert key("s", second(-6)) is None
-        second_job = tenant.read(lambda tx: tx.jobs.overdue(("s",), NOW, apart_from=failed.id))
-        assert second_job is not None
-        assert second_job.key == "b"
-        assert tenant.read(lambda tx: tx.jobs.overdue(("s",), second(-2), apart_from=failed.id)) is None
 
     def test_overdue_names_the_first_of_several_subjects(self, tenant: Tenant) -> None:
         self.add(tenant, tenant.job("a", at=second(-1), subject_id="a"), tenant.job("b", at=second(-5), subject_id="b"))

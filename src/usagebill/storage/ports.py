@@ -74,12 +74,10 @@ class WaitingJobs(Protocol):
         subject_ids: Collection[str] | None,
         now: datetime,
         *,
-        apart_from: str | None = None,
         but_of: Collection[str] = (),
     ) -> Job | None:
         """The subjects' first job without a lane, in order of `due_at`, that is due by `now`, whether or not it has
-        failed; of any subject if None. The job with the id `apart_from`, and those of subjects in `but_of`, do not
-        count.
+        failed; of any subject if None. Those of subjects in `but_of` do not count.
         """
 
     def overdue_of(self, kinds: Collection[str], now: datetime) -> list[Job]:
@@ -93,9 +91,6 @@ class WaitingJobs(Protocol):
 
     def get(self, key: str) -> Job | None:
         """The job with this key."""
-
-    def named(self, keys: Sequence[str]) -> list[Job]:
-        """The jobs with these keys, in no order."""
 
     def failures(self, *, job_id: str | None = None, at_most: int | None = None, skipped: int = 0) -> list[Job]:
         """The jobs that have failed at least once and are not done yet, in order of `due_at`: all, the one with this

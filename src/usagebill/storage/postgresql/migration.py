@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from usagebill.storage.event_rows import COLUMNS, event_of
-from usagebill.storage.job_queries import JOB_COLUMNS as _JOBS
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.engine import PostgresStore
 from usagebill.storage.postgresql.events.dialect import DIALECT
@@ -22,6 +21,7 @@ from usagebill.storage.postgresql.events.rows import STORED, row_of
 from usagebill.storage.postgresql.pending import tables_in_order
 from usagebill.storage.postgresql.rows import rows_of
 from usagebill.storage.record_sql import quoted
+from usagebill.storage.sql.jobs import JOB_COLUMNS as _JOBS
 from usagebill.storage.sql.usage_totals import MissingSeries, Shape, UsageTotals
 from usagebill.storage.sqlite.rows import codec_of
 from usagebill.storage.tables import TABLES, Table, table_of

@@ -16,12 +16,12 @@ from typing import Any
 
 import psycopg
 
-from usagebill.storage.job_queries import JOB_COLUMNS
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.pool import roll_back_to
 from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.rows import rows_of
 from usagebill.storage.record_sql import quoted
+from usagebill.storage.sql.jobs import JOB_COLUMNS
 from usagebill.storage.tables import TABLES, table_of
 
 _NUMBERS = (

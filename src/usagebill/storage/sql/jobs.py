@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -83,22 +85,97 @@ class _Connection(Protocol):
 C = TypeVar("C", bound=_Connection)
 
 
-class JobQueries(Generic[C]):
+class JobQueries(ABC, Generic[C]):
     """Queries of `storage.ports.JobQueue` that have the same SQL in every engine.
 
     `ready` is the SQL of jobs that only wait for their `due_at`, `held` of those that a retry or a lease holds until a
-    later `run_at`. Held jobs have an index of their own, so that claims skip them.
+    later `run_at`. Held jobs have an index of their own, so that claims skip them. `stored` is how a value is stored.
     """
 
-    def __init__(self, connection: C, organization_id: str | None, *, ready: str, held: str) -> None:
+    def __init__(
+        self, connection: C, organization_id: str | None, *, ready: str, held: str, stored: Callable[[object], Any]
+    ) -> None:
         self._connection = connection
         self._organization_id = organization_id
         self._ready_jobs = ready
+        self._held_jobs = held
+        self._stored = stored
         self._states = ((ready, "due_at"), (held, "run_at"))
 
-    def _check_organization(self, job: Job) -> None:
+    def _writes(self, job: Job) -> None:
+        """A job is about to be written."""
         if self._organization_id not in (None, job.organization_id):
             raise PermissionError(f"a job of organization {job.organization_id} in one of {self._organization_id}")
+
+    @abstractmethod
+    def _claimed(self, lane: str, now: datetime, at_most: int, immediate: bool) -> list[Job]:
+        """The first due jobs of a lane, including those that were held until now."""
+
+    def claim(self, now: datetime, *, immediate: bool = False) -> Job | None:
+        return next(iter(self._claimed("", now, 1, immediate)), None)
+
+    def lease(
+        self, lane: str, now: datetime, until: datetime, *, at_most: int = 1, immediate: bool = False
+    ) -> list[Job]:
+        jobs = self._claimed(lane, now, at_most, immediate)
+        for job in jobs:
+            self._connection.execute("UPDATE jobs SET run_at = ? WHERE id = ?", (self._stored(until), job.id))
+        return [replace(job, run_at=until) for job in jobs]
+
+    def give_back(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            self._writes(job)
+            self._connection.execute(
+                f"UPDATE jobs SET run_at = due_at WHERE {self._held_jobs} AND id = ? AND organization_id = ?"
+                " AND run_at = ?",
+                (job.id, job.organization_id, self._stored(job.run_at)),
+            )
+
+    def complete(self, *jobs: Job) -> None:
+        for job in jobs:
+            self._writes(job)
+            self._connection.execute(
+                "DELETE FROM jobs WHERE id = ? AND organization_id = ?", (job.id, job.organization_id)
+            )
+
+    def cancel(self, key: str) -> None:
+        self._connection.execute("DELETE FROM jobs WHERE organization_id = ? AND key = ?", (self._organization_id, key))
+
+    def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool) -> None:
+        self._writes(job)
+        self._connection.execute(
+            "UPDATE jobs SET run_at = ?, attempts = attempts + 1, error = ?, failed = ?"
+            " WHERE id = ? AND organization_id = ?",
+            (self._stored(run_at), self._stored(error), failed, job.id, job.organization_id),
+        )
+
+    def retry(self, id: str, run_at: datetime) -> bool:
+        job = self._first("id = ?", [id])
+        if job is None or self._organization_id not in (None, job.organization_id):
+            return False
+        self._writes(job)
+        changed = self._connection.execute(
+            "UPDATE jobs SET run_at = CASE WHEN due_at > ? THEN due_at ELSE ? END, attempts = 0, failed = ?"
+            " WHERE id = ?",
+            (self._stored(run_at), self._stored(run_at), False, id),
+        )
+        return bool(changed.rowcount == 1)
+
+    def earliest(self, lanes: Sequence[str]) -> dict[str, datetime]:
+        if not lanes:
+            return {}
+        # One index look-up per lane and state, however many jobs wait.
+        firsts = ", ".join(
+            f"(SELECT {column} FROM jobs WHERE {state} AND lane = l.lane ORDER BY {column} LIMIT 1)"
+            for state, column in self._states
+        )
+        asked = " UNION ALL ".join(["SELECT CAST(? AS text) AS lane"] * len(lanes))
+        rows = self._connection.execute(f"SELECT l.lane, {firsts} FROM ({asked}) l", tuple(lanes)).fetchall()
+        return {
+            lane: datetime.fromisoformat(min(instant for instant in instants if instant is not None))
+            for lane, *instants in rows
+            if any(instants)
+        }
 
     def ready(self, now: datetime, at_most: int) -> list[Job]:
         waiting, values = self._waiting_jobs()
@@ -145,16 +222,12 @@ class JobQueries(Generic[C]):
         subject_ids: Collection[str] | None,
         now: datetime,
         *,
-        apart_from: str | None = None,
         but_of: Collection[str] = (),
     ) -> Job | None:
         tests, values = "organization_id = ? AND lane = '' AND due_at <= ?", [self._organization_id, instant_text(now)]
         if subject_ids is not None:
             tests += f" AND subject_id IN ({', '.join('?' * len(subject_ids))})"
             values += subject_ids
-        if apart_from is not None:
-            tests += " AND id != ?"
-            values.append(apart_from)
         if but_of:
             tests += f" AND subject_id NOT IN ({', '.join('?' * len(but_of))})"
             values += but_of
