@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TypeVar
 
 from usagebill.core.add_ons import AddOn
@@ -25,6 +26,7 @@ def plan_definition(reader: Reader, plan_id: str, plan: Plan | None = None) -> P
 def forget_definition(reader: Reader, plan_id: str) -> None:
     """Drop the cached definition of the plan, because a part of it was written."""
     reader.invalidate(("plan definition", plan_id))
+    reader.invalidate(("charges of a plan with what is gone", plan_id))
 
 
 def _loaded(reader: Reader, plan_id: str, plan: Plan | None) -> PlanDefinition:
@@ -44,6 +46,17 @@ def _loaded(reader: Reader, plan_id: str, plan: Plan | None) -> PlanDefinition:
         fixed_charges=fixed_charges,
         metrics={metric.id: metric for metric in metrics},
         add_ons={add_on.id: add_on for add_on in add_ons},
+    )
+
+
+def charges_then(reader: Reader, plan_id: str, at: datetime) -> tuple[Charge, ...]:
+    """The charges that the plan had at `at`, those that are gone too, in their current versions."""
+    whole = reader.cached(
+        ("charges of a plan with what is gone", plan_id),
+        lambda: reader.tx.find(Charge, eq("plan_id", plan_id), order=[asc("created_at"), asc("id")], deleted=True),
+    )
+    return tuple(
+        charge for charge in whole if charge.created_at <= at and (charge.deleted_at is None or charge.deleted_at > at)
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from usagebill.core.plans import Plan, UsageThreshold
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
-from usagebill.queries.plans import plan_thresholds
+from usagebill.queries.plans import plan_definition, plan_thresholds
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import desc, eq, ne
 
@@ -25,6 +27,12 @@ def successor_of(reader: Reader, subscription: Subscription) -> Subscription | N
         ne("status", SubscriptionStatus.CANCELED),
         order=[desc("created_at"), desc("id")],
     )
+
+
+def plan_id_at(reader: Reader, subscription: Subscription, at: datetime) -> str:
+    """The plan that the subscription was on at `at`: the parent of an override that was made later."""
+    plan = plan_definition(reader, subscription.plan_id).plan
+    return plan.id if plan.parent_id is None or plan.created_at <= at else plan.parent_id
 
 
 def applicable_thresholds(reader: Reader, subscription: Subscription) -> tuple[UsageThreshold, ...]:

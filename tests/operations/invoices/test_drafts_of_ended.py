@@ -85,3 +85,28 @@ def test_the_draft_of_a_closed_month_is_fixed_once_its_subscription_ends(box: Sc
     final = box.get(f"/invoices/{draft['svc_id']}")["invoice"]
     assert (final["status"], final["fees_amount_cents"]) == ("finalized", 4000 + 400 + 2000)
     assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize("edit", ["no charge", "new charge"])
+def test_an_edit_of_the_new_plan_leaves_the_draft_of_the_old_one_as_it_was(edit: str) -> None:
+    """What is in stock is carried over whole to a new plan that charges for it, as that was at the upgrade."""
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.customer(billing_configuration={"invoice_grace_period": 5})
+        stock = charge_on(box.metric("stock", recurring=True), code="stock", amount="1")
+        box.plan(stock, amount_cents=3100)
+        box.plan(*([stock] if edit == "no charge" else []), code="big", amount_cents=6200)
+        box.subscribe()
+        box.event("stock", value=10)
+        box.travel_to("2024-01-19T12:00:00Z")
+        box.subscribe("big")
+        (draft,) = box.invoices()
+        made = 1800 + (0 if edit == "no charge" else 1000)
+        assert draft["fees_amount_cents"] == made
+        if edit == "no charge":
+            box.delete("/plans/big/charges/stock")
+        else:
+            box.post("/plans/big/charges", charge=stock)
+        box.travel_to("2024-01-25T12:00:00Z")
+        final = box.get(f"/invoices/{draft['svc_id']}")["invoice"]
+        assert (final["status"], final["fees_amount_cents"]) == ("finalized", made)
+        assert box.billing.audit().findings == ()

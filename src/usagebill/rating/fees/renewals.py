@@ -25,8 +25,8 @@ from usagebill.core.periods.calendar import day_end, day_start
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.subscriptions import Subscription, begins_at
 from usagebill.queries.billing_periods import BillingContext
-from usagebill.queries.plans import plan_definition
-from usagebill.queries.subscriptions import find_subscription, successor_of
+from usagebill.queries.plans import charges_then, metric_of, plan_definition
+from usagebill.queries.subscriptions import find_subscription, plan_id_at, successor_of
 from usagebill.rating.charge_scope import ChargeScope, usage_window
 from usagebill.rating.current_usage import contract_window
 from usagebill.rating.fees.charges import UsageToBill, charge_fee
@@ -60,8 +60,9 @@ def standalone_renewals(reader: Reader, context: BillingContext) -> list[Fee]:
 
 def opens_with_charges(reader: Reader, subscription: Subscription) -> bool:
     """Whether the subscription has recurring charges in advance that the plan before it did not have in advance."""
-    metrics = _metrics_in_advance(reader, subscription)
-    return bool(metrics) and not metrics <= _metrics_before(reader, subscription)
+    charges = recurring_in_advance(plan_definition(reader, subscription.plan_id))
+    metrics = {charge.billable_metric_id for charge in charges}
+    return bool(metrics) and not metrics <= _metrics_before(reader, subscription, reader.now)
 
 
 def recurring_in_advance(definition: PlanDefinition) -> list[Charge]:
@@ -73,15 +74,18 @@ def recurring_in_advance(definition: PlanDefinition) -> list[Charge]:
     ]
 
 
-def _metrics_in_advance(reader: Reader, subscription: Subscription | None) -> set[str]:
+def _metrics_in_advance(reader: Reader, subscription: Subscription | None, at: datetime) -> set[str]:
+    """The recurring metrics that the subscription's plan charged in advance at `at`, whatever became of it."""
     if subscription is None:
         return set()
-    return {charge.billable_metric_id for charge in recurring_in_advance(plan_definition(reader, subscription.plan_id))}
+    charges = charges_then(reader, plan_id_at(reader, subscription, at), at)
+    in_advance = [charge for charge in charges if charge.pay_in_advance]
+    return {charge.billable_metric_id for charge in in_advance if metric_of(reader, charge).recurring}
 
 
-def _metrics_before(reader: Reader, subscription: Subscription) -> set[str]:
+def _metrics_before(reader: Reader, subscription: Subscription, at: datetime) -> set[str]:
     """The metrics that the plan before charged in advance: they are paid for the period of the change."""
-    return _metrics_in_advance(reader, find_subscription(reader, subscription.previous_subscription_id or ""))
+    return _metrics_in_advance(reader, find_subscription(reader, subscription.previous_subscription_id or ""), at)
 
 
 def _renewed(reader: Reader, context: BillingContext, *, invoiceable: bool) -> list[Charge]:
@@ -93,7 +97,7 @@ def _renewed(reader: Reader, context: BillingContext, *, invoiceable: bool) -> l
     if not charges:
         return []
     if _is_opening(context):
-        paid = _metrics_before(reader, context.subscription)
+        paid = _metrics_before(reader, context.subscription, context.invoice.created_at)
         return [charge for charge in charges if charge.billable_metric_id not in paid]
     if elapsed is None or not IN_ARREARS[reason].usage:
         return []
@@ -103,7 +107,7 @@ def _renewed(reader: Reader, context: BillingContext, *, invoiceable: bool) -> l
         return charges
     if context.subscription.succession != Succession.DOWNGRADE:
         return []
-    following = _metrics_in_advance(reader, successor_of(reader, context.subscription))
+    following = _metrics_in_advance(reader, successor_of(reader, context.subscription), context.invoice.created_at)
     return [charge for charge in charges if charge.billable_metric_id in following]
 
 

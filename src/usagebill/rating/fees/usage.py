@@ -10,8 +10,8 @@ from usagebill.core.invoices.records import BillingPeriod
 from usagebill.core.periods import Window, is_empty, usage_windows
 from usagebill.core.plans import PlanDefinition
 from usagebill.queries.billing_periods import BillingContext
-from usagebill.queries.plans import plan_definition
-from usagebill.queries.subscriptions import successor_of
+from usagebill.queries.plans import charges_then, plan_definition
+from usagebill.queries.subscriptions import plan_id_at, successor_of
 from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.fees import charges as usage
 from usagebill.rating.handover import bill_of_end
@@ -65,5 +65,9 @@ def _usage_in(reader: Reader, context: BillingContext, charges: Window) -> usage
 
 
 def _next_plan(reader: Reader, context: BillingContext) -> PlanDefinition | None:
-    following = successor_of(reader, context.subscription)
-    return None if following is None else plan_definition(reader, following.plan_id)
+    """The plan that follows as it was when the invoice was made: what becomes of it concerns no draft."""
+    following, at = successor_of(reader, context.subscription), context.invoice.created_at
+    if following is None or not any(metric.recurring for metric in context.definition.metrics.values()):
+        return None
+    plan_id = plan_id_at(reader, following, at)
+    return replace(plan_definition(reader, plan_id), charges=charges_then(reader, plan_id, at))

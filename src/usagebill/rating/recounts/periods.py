@@ -22,7 +22,6 @@ from usagebill.core.recounts import (
     judged,
     touched,
 )
-from usagebill.queries.subscriptions import successor_of
 from usagebill.rating.adjustments import of_draft, with_adjustments
 from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.fees import charges as usage
@@ -41,7 +40,6 @@ from usagebill.rating.recounts.as_of import (
 )
 from usagebill.rating.recounts.report import Recounts
 from usagebill.runtime.work import Reader
-from usagebill.storage.conditions import eq
 
 # The most arrival instants to try for a count whose own instant was not stored.
 _MOST_INSTANTS = 100
@@ -151,8 +149,6 @@ class Lines:
         metric = context.definition.metrics[charge.billable_metric_id]
         if touched(charge, at) or touched(metric, at) or context.subscription.plan_id != self.period.plan_id:
             return CHANGED
-        if context.ended and metric.recurring and self._next_plan_is_another():
-            return CHANGED
         is_level = AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL
         if (charge.prorated or is_level) and has_moved(self.reader, self.period):
             return MOVED
@@ -165,14 +161,6 @@ class Lines:
     def is_instant_doubtful(self, charge: Charge) -> bool:
         """Whether events were received at the very instant of the count, which may have come before or after it."""
         return not self.agrees(self.expected_usage(charge, self.at - MICROSECOND), self.expected_usage(charge, self.at))
-
-    def _next_plan_is_another(self) -> bool:
-        """Whether the next plan may have had other charges when the upgrade was billed."""
-        following = successor_of(self.reader, self.context.subscription)
-        if following is None:
-            return False
-        charges = self.reader.tx.find(Charge, eq("plan_id", following.plan_id), deleted=True)
-        return any(touched(charge, self.at) for charge in charges)
 
 
 class WholePeriod(Lines):
