@@ -57,11 +57,6 @@ class ApiLog:
     api_version: str = "v1"
 
 
-def is_failure(http_status: int) -> bool:
-    """Whether a response is a refusal."""
-    return http_status > 399
-
-
 # Links to documents and to the portal: the part of their tokens after the id grants access to anybody.
 _LINK = re.compile(r"(/(?:documents|customer-portal)/[^./]*)\.[\w.-]*")
 _PASSWORD = re.compile(r"(?i)(https?://)[^\s/?#@]*@")

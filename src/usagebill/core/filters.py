@@ -159,11 +159,6 @@ class FilterIndex:
             return (matching[0],)
         return tuple(position for position in sorted(matching) if not any(self._gives(position, to) for to in matching))
 
-    def deciding_key(self) -> str | None:
-        """The single key of which an event needs an accepted value to match any filter; None if there is none."""
-        keys = {key for key, _ in self._by_value} | self._by_any.keys()
-        return keys.pop() if len(keys) == 1 and not self._always else None
-
     def accepted_values(self, key: str) -> Sequence[str]:
         """The values that the filters together accept for a key; all other values are the same to them."""
         together = self._accepted_together.get(key)

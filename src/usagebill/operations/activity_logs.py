@@ -389,11 +389,6 @@ def _text(value: Mapping[str, Any]) -> str:
     return text if _DOCUMENTS not in text else encode_json(without_secrets(value, frozenset())).decode()
 
 
-def invoice_text(reader: Reader, invoice: Invoice) -> str:
-    """The invoice as its activities show it."""
-    return _text(LOGGED[Invoice].view(reader, invoice))
-
-
 def email_sent(work: Work, task: SendEmail, written_at: datetime) -> None:
     """Log that the mail server has accepted an e-mail about a record."""
     kind = _EMAILED[task.subject]

@@ -118,27 +118,6 @@ def _result(
     return result
 
 
-def is_one_tally(charge: Charge, metric: BillableMetric, scope: ChargeScope) -> bool:
-    """Whether the usage of the charge is a single tally of all its events, with nothing to split or read besides."""
-    parts = charge_parts(charge, metric)
-    return (
-        len(parts) == 1
-        and not _group_keys(parts[0], scope)
-        and not presentation_keys(charge.properties)
-        and not MODELS[charge.charge_model].by_event_prices
-        and not _is_level(metric)
-        and not _needs_events(charge, metric, _terms(charge, parts[0], scope))
-    )
-
-
-def tallied_result(charge: Charge, metric: BillableMetric, tally: AggregateResult, scope: ChargeScope) -> ChargeResult:
-    """The result of a charge that `is_one_tally`, as `charge_results` would give it."""
-    (part,) = charge_parts(charge, metric)
-    usage = _from_tally(charge, metric, tally, _terms(charge, part, scope), scope, None)
-    properties = parsed_properties(charge, part, scope.currency)
-    return _result(charge, metric, part, {}, tally, usage, scope.currency, properties, ())
-
-
 def part_usages(
     reader: Reader, charge: Charge, metric: BillableMetric, part: ChargePart, scope: ChargeScope
 ) -> Mapping[Group, tuple[AggregateResult, Usage]]:

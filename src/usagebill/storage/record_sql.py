@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import cache
@@ -29,7 +28,6 @@ OWN_COLUMNS = (Compare, Columns, Within, Null, NotEmpty)
 # The largest number that a statement takes: more rows than any table has.
 MAX_ROWS = 2**63 - 1
 _OPERATORS = frozenset({"=", "!=", "<", "<=", ">", ">="})
-_TABLE = re.compile(r'\b(?:FROM|JOIN)\s+"?(\w+)"?')
 _NO_KINDS: frozenset[type] = frozenset()
 
 
@@ -44,12 +42,6 @@ def quoted(name: str) -> str:
     if not name.replace("_", "").isalnum():
         raise ValueError(f"not a column: {name!r}")
     return f'"{name}"'
-
-
-@cache
-def tables_in(sql: str) -> tuple[str, ...]:
-    """The tables that a statement reads, once for each time it names them."""
-    return tuple(_TABLE.findall(sql))
 
 
 @cache

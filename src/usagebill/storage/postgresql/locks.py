@@ -46,15 +46,6 @@ class Locks:
             self._connection.execute("SELECT pg_advisory_xact_lock(?)", (lock_key(organization_id),))
             self._taken(organization_id)
 
-    def try_take(self, organization_id: str) -> bool:
-        """Whether the transaction now has the lock. It waits only if it holds no other lock."""
-        if organization_id in self.held:
-            return True
-        if not self.held:
-            self.take(organization_id)
-            return True
-        return self.take_if_free(organization_id)
-
     def take_if_free(self, organization_id: str) -> bool:
         """Take the lock if it is free; whether the transaction now has it."""
         if organization_id in self.held:
