@@ -45,6 +45,7 @@ from usagebill.runtime.ahead import Ahead, Wanted
 from usagebill.runtime.clock import Clock, ClockWatch, ManualClock, ServerClock, SystemClock
 from usagebill.runtime.runs import Runs, compute
 from usagebill.runtime.work import Answers, Reader, Terms, Work
+from usagebill.storage.failures import failure_of
 from usagebill.storage.ports import Snapshot, Store, Transaction
 from usagebill.storage.stores import store_at
 from usagebill.within import Within
@@ -423,6 +424,9 @@ class Billing(Resources):
                     batch.wanted = job, ahead, wanted
                     break
                 except Exception as problem:
+                    if failure_of(problem) is not None:
+                        # Of the database, not of the job, which is done as soon as it works again.
+                        raise
                     batch.done += 1
                     # With what it wrote, the transaction has forgotten what it had read.
                     preloaded.clear()
@@ -481,7 +485,13 @@ class Billing(Resources):
         compute(self.store, organization, self.settings, ahead, wanted, Answers())
 
     def postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None:
-        """Schedule the retry of a failed job, or leave it to an operator once it has failed too often."""
+        """Schedule the retry of a failed job, or leave it to an operator once it has failed too often.
+
+        A failure of the database is not the job's: the job is tried again soon, and no attempt is counted.
+        """
+        if (failure := failure_of(problem)) is not None:
+            tx.jobs.postpone(job, now + timedelta(seconds=failure.retry_after), str(failure), counts=False)
+            return
         most = problem.ATTEMPTS if isinstance(problem, Undelivered) else ATTEMPTS
         failed = job.attempts + 1 >= most or (isinstance(problem, Undelivered) and problem.final)
         reason = f"{type(problem).__name__}: {problem}"

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from usagebill.billing import Billing
-from usagebill.core.errors import ClockRefused
+from usagebill.core.errors import ClockRefused, DatabaseFailed
 from usagebill.core.jobs import WorkerSeen
 from usagebill.core.tasks import DeliverWebhook
 from usagebill.operations import log_cleaning, organizations, provider_audits, unbilled_events
@@ -216,6 +216,9 @@ class Worker:
         line.write()
 
     def _log_failure(self, problem: Exception) -> None:
+        if isinstance(problem, DatabaseFailed):
+            # The database's own lines say when this began and ended (`storage.failures`).
+            return
         # A full disk or a locked file is temporary; the jobs are still there, so this thread must keep running.
         thread = threading.current_thread().name
         _log.error("worker_step_failed", thread=thread, exception=plain_traceback(problem))

@@ -207,12 +207,12 @@ def test_internal_errors_are_not_shown(monkeypatch: pytest.MonkeyPatch, tmp_path
         api = send(app, "GET", "/api/v1/customers", headers={"Authorization": "Bearer x"})
         assert (api.status_code, api.json()) == (500, {"status": 500, "error": "Internal Server Error"})
         assert UUID(api.headers["x-request-id"])
-        sick = send(app, "GET", "/health")
-        assert (sick.status_code, sick.json()["message"]) == (500, "Unhealthy")
+        sick = send(app, "GET", "/ready")
+        assert (sick.status_code, sick.json()) == (503, {"status": "database_unavailable"})
         monkeypatch.setattr("usagebill.http.app.document", broken)
         page = send(app, "GET", "/openapi.json")
         assert (page.status_code, page.json()) == (500, {"status": 500, "error": "Internal Server Error"})
-        assert "secret" not in page.text + api.text
+        assert "secret" not in page.text + api.text + sick.text
 
 
 def test_websockets_are_turned_away(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, Reported, TaxConnection, TaxQuestion
 from usagebill.storage.conditions import asc, eq
+from usagebill.storage.failures import Reachability
 from usagebill.storage.ports import Store, Transaction
 
 EXTERNAL_ID = "sub"
@@ -148,6 +149,17 @@ class CrashingStore:
             return done
 
         return self.store.write(organization_id, fatal)
+
+    @property
+    def reachability(self) -> Reachability:
+        return self.store.reachability
+
+    def look(self) -> None:
+        self.store.look()
+
+    @property
+    def free_bytes(self) -> int | None:
+        return self.store.free_bytes
 
     @property
     def now(self) -> Callable[[], datetime] | None:

@@ -21,6 +21,7 @@ from tests.storage.unchecked_contract import UncheckedContract
 from tests.storage.versions_contract import VersionsContract
 
 from usagebill.core.billing_entities import BillingEntity
+from usagebill.core.errors import StorageFull
 from usagebill.core.taxes import Tax
 from usagebill.storage.ports import Store, Transaction
 from usagebill.storage.sqlite import SqliteStore
@@ -145,7 +146,7 @@ def test_a_full_disk_undoes_the_whole_write_whatever_it_makes_of_errors(tmp_path
             except Exception:
                 tx.insert(tenant.entity(code=f"after {number}"))
 
-    with pytest.raises(sqlite3.OperationalError, match="full"):
+    with pytest.raises(StorageFull):
         tenant.write(go_on_regardless)
     assert [entity.code for entity in tenant.read(lambda tx: tx.find(BillingEntity))] == ["before"]
     store._writer.execute("PRAGMA max_page_count = 1000000")
@@ -168,8 +169,8 @@ def test_writes_that_share_a_commit_fail_together_on_a_full_disk(tmp_path: Path)
     def insert(code: str, name: str) -> None:
         try:
             tenant.insert(tenant.entity(code=code, name=name))
-        except sqlite3.OperationalError as problem:
-            failures.append(f"{code}: {problem}")
+        except StorageFull as problem:
+            failures.append(f"{code}: {problem.reason}")
 
     holder = threading.Thread(target=lambda: tenant.write(hold))
     holder.start()

@@ -17,8 +17,8 @@ from usagebill.operations.standing import is_copy, note_worker
 from usagebill.process.logs import configure
 from usagebill.process.settings import Settings
 from usagebill.runtime.clock import SystemClock
+from usagebill.storage.addresses import is_url, shown
 from usagebill.storage.conditions import eq
-from usagebill.storage.stores import is_url, shown
 from usagebill.views.formats import instant_text
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from usagebill.cli.options import refusals
+from usagebill.storage.addresses import is_url
 from usagebill.storage.sqlite import SqliteStore
-from usagebill.storage.stores import is_url
 
 
 @click.command()

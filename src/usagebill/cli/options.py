@@ -20,9 +20,10 @@ from usagebill.core.errors import BillingError, Invalid, NotFound
 from usagebill.core.instants import parse_instant
 from usagebill.process.settings import Settings
 from usagebill.requests.refusals import word
+from usagebill.storage.addresses import is_url, shown
 from usagebill.storage.ports import UnusableServer
 from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile
-from usagebill.storage.stores import is_engine_error, is_url, shown
+from usagebill.storage.stores import is_engine_error
 
 F = TypeVar("F", bound=Callable[..., object])
 

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from usagebill.cli.options import refusals
-from usagebill.storage.stores import is_url, store_at
+from usagebill.storage.addresses import is_url
+from usagebill.storage.stores import store_at
 
 
 @click.command("row-security")

@@ -30,7 +30,7 @@ from usagebill.process.settings import Settings
 from usagebill.runtime.clock import SystemClock
 from usagebill.runtime.work import Work
 from usagebill.server import bind, serve as run_server
-from usagebill.storage.stores import shown
+from usagebill.storage.addresses import shown
 from usagebill.testing import Sandbox
 from usagebill.worker import Worker
 

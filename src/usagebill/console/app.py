@@ -19,7 +19,15 @@ from usagebill.console.pages import PAGES, Page, clock, sign_in
 from usagebill.console.pages.listing import navigation
 from usagebill.console.seat import Seat
 from usagebill.console.visits import Visit, check_csrf, form_of, rendered, root_of
-from usagebill.core.errors import BillingError, DeadlinePassed, Forbidden, NotFound, TooManyRequests, Unauthorized
+from usagebill.core.errors import (
+    BillingError,
+    DatabaseFailed,
+    DeadlinePassed,
+    Forbidden,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+)
 from usagebill.core.secrets import Secret
 from usagebill.operations.users import signed_in
 from usagebill.process.rate_limit import RateLimit
@@ -140,7 +148,7 @@ def _answered(seconds: float, act: _Act, request: Request, body: bytes) -> Respo
         word(problem)
         title, text = _TITLES.get(type(problem), ("That is not possible", problem.message or problem.code))
         answer = _refused(request, problem.status, title, text)
-        if isinstance(problem, (TooManyRequests, DeadlinePassed)):
+        if isinstance(problem, (TooManyRequests, DeadlinePassed, DatabaseFailed)):
             answer.headers["retry-after"] = "60"
         return answer
 

@@ -281,6 +281,9 @@ BY_STATE: Mapping[str, Refusal] = {
     "connection_deleted": Refusal("its connection was deleted", "create the connection again"),
     "credit_note_not_deletable": Refusal("a finalized credit note cannot be deleted", "void it instead"),
     "credit_note_not_finalized": Refusal("the credit note is a draft", "finalize its invoice first"),
+    "database_unavailable": Refusal(
+        "the database does not answer, and nothing was changed", "send it again after the seconds of `Retry-After`"
+    ),
     "deadline_passed": Refusal(
         "the answer took longer to compute than a request may, and nothing was changed",
         "ask for less at a time, or again later",
@@ -322,6 +325,10 @@ BY_STATE: Mapping[str, Refusal] = {
     "only_one_limitation_type_per_coupon_allowed": Refusal(
         "the coupon is limited to plans and to metrics at once", "send `plan_codes` or `billable_metric_codes`"
     ),
+    "outcome_unknown": Refusal(
+        "the connection to the database broke while the change was stored, so it was made, or not",
+        "look whether it was made before you send it again",
+    ),
     "payment_method_not_usable": Refusal("the payment method cannot be charged any more", "choose another one"),
     "payment_processor_is_currently_handling_payment": Refusal("a payment is under way", "wait for its outcome"),
     "payment_status_update_on_draft_invoice": Refusal("the invoice is a draft", "finalize it first"),
@@ -330,6 +337,9 @@ BY_STATE: Mapping[str, Refusal] = {
     ),
     "purchase_order_number_not_editable": Refusal("the subscription has ended", "leave `purchase_order_number` out"),
     "refused_event_unreadable": Refusal("it could not be read as an event", "send it again, as JSON"),
+    "storage_full": Refusal(
+        "the database has no room left on its disk, and nothing was changed", "make room, then send it again"
+    ),
     "subscription_incomplete": Refusal("the subscription waits for its first payment", "wait until it is settled"),
     "update_on_voided_invoice": Refusal("the invoice is voided", "a voided invoice stays as it is"),
 }

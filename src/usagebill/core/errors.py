@@ -114,6 +114,47 @@ class DeadlinePassed(BillingError):
         super().__init__("deadline_passed")
 
 
+class DatabaseFailed(BillingError):
+    """The database failed, not the request, which can be sent again. `reason` is the database's own, for logs.
+
+    `retry_after` is the number of seconds after which it is worth trying.
+    """
+
+    status = 503
+    retry_after = 5
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(code)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message or self.reason}"
+
+
+class DatabaseUnavailable(DatabaseFailed):
+    """The database does not answer, or takes no more connections (503). Nothing was changed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("database_unavailable", reason)
+
+
+class OutcomeUnknown(DatabaseFailed):
+    """The connection to the database broke while a change was committed, so it was made, or not (503)."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("outcome_unknown", reason)
+
+
+class StorageFull(DatabaseFailed):
+    """The database has no room left on its disk (507). Nothing was changed."""
+
+    status = 507
+    retry_after = 60
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("storage_full", reason)
+
+
 class TooManyProviderRequests(BillingError):
     """An outside provider limits our requests (429); `provider` is its name."""
 

@@ -26,19 +26,20 @@ from starlette.websockets import WebSocketClose
 from usagebill import __version__
 from usagebill.billing import Billing
 from usagebill.core.api_logs import without_signature
-from usagebill.core.errors import BadRequest, BillingError, NotFound, Unauthorized
+from usagebill.core.errors import BadRequest, BillingError, DatabaseFailed, NotFound, Unauthorized
 from usagebill.core.secrets import Secret
 from usagebill.http import portal
 from usagebill.http.api import Answer, Api, Request, Routes, request_id
 from usagebill.http.clock import clock_route
 from usagebill.http.credentials import KEY_SENT
 from usagebill.http.endpoints import Endpoint
-from usagebill.http.errors import error_body
+from usagebill.http.errors import error_body, error_headers
 from usagebill.http.metrics import CONTENT_TYPE, Metrics
 from usagebill.http.notices import notice_route
 from usagebill.http.openapi import document
 from usagebill.http.parameters import refuse_nul
 from usagebill.http.prefix import check_prefix
+from usagebill.http.readiness import DatabaseWatch
 from usagebill.operations.documents import files as documents
 from usagebill.operations.standing import age_of_oldest_job
 from usagebill.process.json_text import encode_json
@@ -111,24 +112,27 @@ def create_app(
     ValueError if the id prefix of the settings also begins other fields of the API.
     """
     check_prefix(billing.settings.id_prefix, endpoints())
-    readers, checks = CapacityLimiter(_READERS), CapacityLimiter(_HEALTH_CHECKS)
+    readers, checks, looks = CapacityLimiter(_READERS), CapacityLimiter(_HEALTH_CHECKS), CapacityLimiter(_HEALTH_CHECKS)
 
     async def health(_: HttpRequest) -> Response:
-        try:
-            await to_thread.run_sync(billing.next_due, limiter=checks)
-        except Exception as problem:
-            return JSONResponse({"version": __version__, "message": "Unhealthy", "details": str(problem)}, 500)
+        # That the process answers; `/ready` says whether its database does.
         return JSONResponse({"version": __version__, "message": "Success"})
+
+    watch = DatabaseWatch(billing.store)
 
     metrics = None if billing.settings.metrics_key is None else Metrics(billing, billing.settings.metrics_key)
 
     async def ready(_: HttpRequest) -> Response:
         if is_stopping():
             return JSONResponse({"status": "shutting down"}, 503)
+        if (problem := await to_thread.run_sync(watch.problem, limiter=looks)) is not None:
+            return JSONResponse({"status": problem}, 503)
         if (most := billing.settings.ready_max_age) is not None:
-            waited = (
-                await to_thread.run_sync(age_of_oldest_job, billing.store, billing.clock.now(), limiter=checks)
-            ).total_seconds()
+            try:
+                age = await to_thread.run_sync(age_of_oldest_job, billing.store, billing.clock.now(), limiter=checks)
+            except DatabaseFailed as failure:
+                return JSONResponse({"status": failure.code}, 503)
+            waited = age.total_seconds()
             if waited > most:
                 return JSONResponse({"status": "jobs are overdue", "oldest_due_seconds": round(waited)}, 503)
         return JSONResponse({"status": "ok"})
@@ -158,7 +162,7 @@ def create_app(
             document = await to_thread.run_sync(
                 billing.store.read, None, lambda tx: documents.by_token(tx, token), limiter=readers
             )
-        except NotFound as problem:
+        except (NotFound, DatabaseFailed) as problem:
             return _refusal(problem)
         headers = {
             "content-disposition": f"inline; filename*=UTF-8''{quote(document.name, safe='')}",
@@ -201,7 +205,7 @@ def _console_routes(billing: Billing, sandbox: MovedByHand | None) -> Sequence[B
 
 def _refusal(problem: BillingError) -> Response:
     word(problem)
-    return JSONResponse(error_body(problem), problem.status)
+    return JSONResponse(error_body(problem), problem.status, headers=error_headers(problem))
 
 
 class _Gone(Exception):

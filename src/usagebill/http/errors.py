@@ -8,6 +8,7 @@ from usagebill.core.authorizations import AuthorizationRefused, StripeRequired
 from usagebill.core.errors import (
     BadRequest,
     BillingError,
+    DatabaseFailed,
     Invalid,
     ThirdPartyError,
     TooManyProviderRequests,
@@ -22,6 +23,7 @@ _TITLES = {
     405: "Method Not Allowed",
     422: "Unprocessable Entity",
     503: "Service Unavailable",
+    507: "Insufficient Storage",
 }
 # Temporary refusals: when to retry, unless the error knows better.
 _RETRIED_LATER = frozenset({429, 503})
@@ -57,4 +59,6 @@ def error_body(problem: BillingError) -> JsonObject:
 
 def error_headers(problem: BillingError) -> Mapping[str, str]:
     """The headers of an error: `Retry-After`, in seconds, if it is temporary."""
+    if isinstance(problem, DatabaseFailed):
+        return {"retry-after": str(problem.retry_after)}
     return {"retry-after": str(_RETRY_SECONDS)} if problem.status in _RETRIED_LATER else {}

@@ -10,6 +10,7 @@ import hmac
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -18,6 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from usagebill.billing import Billing
+from usagebill.core.errors import DatabaseFailed
 from usagebill.core.unbilled import Reason
 from usagebill.operations.standing import Standing, standing
 
@@ -78,11 +80,20 @@ class _Database(Collector):
         self._read: tuple[float, Standing] | None = None
 
     def collect(self) -> Iterable[Metric]:
-        with self._turn:
+        store = self._billing.store
+        known: Standing | None = None
+        with suppress(DatabaseFailed), self._turn:
             if self._read is None or time.monotonic() - self._read[0] >= _READ_AGAIN_AFTER_SECONDS:
-                self._read = time.monotonic(), standing(self._billing.store, self._billing.clock.now())
+                self._read = time.monotonic(), standing(store, self._billing.clock.now())
             known = self._read[1]
-        yield from _families(known)
+        is_up = known is not None and store.reachability.failure is None
+        yield GaugeMetricFamily(
+            "usagebill_database_up", "1 if the database answers, and has room left, as this process sees it.", is_up
+        )
+        if (free := store.free_bytes) is not None:
+            yield GaugeMetricFamily("usagebill_storage_free_bytes", "The room on the disk of the database.", free)
+        if known is not None:
+            yield from _families(known)
 
 
 def _families(known: Standing) -> Iterator[Metric]:

@@ -29,8 +29,10 @@ ERRORS = {
     503: (
         "Unavailable",
         "Nothing is written now: the machine's clock disagrees with the database. Or the answer took too long to"
-        " compute (`deadline_passed`), and nothing was changed.",
+        " compute (`deadline_passed`), or the database does not answer (`database_unavailable`), and nothing was"
+        " changed. Only after `outcome_unknown` it may have been done: the connection broke during the commit.",
     ),
+    507: ("StorageFull", "The database has no room left on its disk. Nothing was changed."),
 }
 _MISSING = {
     f"{resource}_not_found": Refusal(f"there is no such {name}", f"see {where}")
@@ -67,7 +69,7 @@ def error_schemas() -> Iterator[tuple[str, JsonObject]]:
             "status": {"type": "integer", "const": status, "description": "The HTTP status."},
             "error": {"type": "string", "description": "What the status is called."},
         }
-        if status in (403, 404, 405, 422, 503):
+        if status in (403, 404, 405, 422, 503, 507):
             properties["code"] = {"type": "string", "description": "What is wrong, for programs.", **_codes(status)}
         if status == 422:
             properties["error_details"] = {

@@ -18,12 +18,13 @@ from usagebill.core.days import local_date
 from usagebill.core.documents.locales import credits_text, date_text, language_of, money_text
 from usagebill.core.documents.words import words_of
 from usagebill.core.documents.words.portal import PortalWords, portal_words_of
-from usagebill.core.errors import BillingError, DeadlinePassed, NotFound, Unauthorized
+from usagebill.core.errors import BillingError, DatabaseFailed, DeadlinePassed, NotFound, Unauthorized
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.organizations import Organization
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.wallets import Wallet
+from usagebill.http.errors import error_headers
 from usagebill.operations.portal import Portal, invoice_pdf, opened, payment_page, portal
 from usagebill.process.logs import Log
 from usagebill.storage import deadline
@@ -92,8 +93,9 @@ def routes(billing: Billing, readers: CapacityLimiter, writers: CapacityLimiter)
                 return PlainTextResponse(_EXPIRED, 401, headers=_HEADERS)
             except NotFound:
                 return PlainTextResponse("Not Found", 404, headers=_HEADERS)
-            except DeadlinePassed:
-                return PlainTextResponse("Service Unavailable", 503, headers={**_HEADERS, "retry-after": "60"})
+            except (DeadlinePassed, DatabaseFailed) as problem:
+                headers = {**_HEADERS, **error_headers(problem)}
+                return PlainTextResponse("Service Unavailable", problem.status, headers=headers)
 
         return handler
 

@@ -16,6 +16,7 @@ from usagebill.core.errors import (
     BadRequest,
     BillingError,
     ClockRefused,
+    DatabaseFailed,
     DeadlinePassed,
     Forbidden,
     Invalid,
@@ -110,7 +111,7 @@ def _message(problem: BillingError, request: _Request, near: str | None) -> str:
             return f"{details.get('third_party')} refused it: {shown(details.get('thirdparty_error'))}"
         case ClockRefused():
             return problem.text
-        case DeadlinePassed():
+        case DeadlinePassed() | DatabaseFailed():
             meaning, remedy = BY_STATE[problem.code]
             return f"{meaning}; {remedy}"
         case _:

@@ -21,6 +21,7 @@ from usagebill.storage.event_queries import (
     Group,
     StateFault,
 )
+from usagebill.storage.failures import Reachability
 from usagebill.storage.listings import CountFault, Total
 from usagebill.storage.sums import GroupKey, Sums
 
@@ -132,8 +133,8 @@ class JobQueue(WaitingJobs, Protocol):
     def cancel(self, key: str) -> None:
         """Remove the job with this key, if there is one."""
 
-    def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool) -> None:
-        """Record a failed attempt: the job is retried at `run_at`, or never once it has `failed`."""
+    def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool = False, counts: bool = True) -> None:
+        """Record a failed attempt, if it `counts`: the job is retried at `run_at`, or never once it has `failed`."""
 
     def note_worker(self, worker: WorkerSeen) -> None:
         """Record that a worker was seen; workers not seen for a week are forgotten."""
@@ -416,6 +417,20 @@ class Store(Protocol):
 
     def write(self, organization_id: str | None, change: Callable[[Transaction], T]) -> T:
         """Run `change` and make it durable before returning; an exception undoes all of it."""
+
+    @property
+    def reachability(self) -> Reachability:
+        """Whether the database works now, as this process has seen."""
+
+    def look(self) -> None:
+        """Ask the database for a sign of life, beside everything else that it is asked; for one thread at a time.
+
+        Raises `DatabaseFailed`, or OSError where its file is gone.
+        """
+
+    @property
+    def free_bytes(self) -> int | None:
+        """The room left on the database's disk; None if that is unknown here."""
 
     @property
     def now(self) -> Callable[[], datetime] | None:

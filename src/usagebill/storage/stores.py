@@ -7,18 +7,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
+from usagebill.core.errors import DatabaseFailed
+from usagebill.storage.addresses import is_url
 from usagebill.storage.ports import CallersTransaction, Store, UnusableServer, UnusableTransaction
 from usagebill.storage.sqlite import SqliteStore
 
 _NO_CLICKHOUSE = "ClickHouse needs a driver: pip install 'usagebill[clickhouse]'"
 _MISSING = "PostgreSQL needs a driver: pip install 'usagebill[postgresql]'"
-
-
-def is_url(path: str | Path) -> bool:
-    """Whether it is the URL of a PostgreSQL database rather than a path."""
-    return str(path).startswith(("postgresql://", "postgres://"))
 
 
 def store_at(path: str | Path, *, read_only: bool = False, events: str | None = None) -> Store:
@@ -67,24 +63,12 @@ def within(store: Store, connection: object) -> CallersTransaction:
     raise UnusableTransaction("only Billing('postgresql://...') can take part in a transaction of your own")
 
 
-def shown(path: str) -> str:
-    """The path for display: a URL without user and password."""
-    if not is_url(path):
-        return path
-    parts = urlsplit(path)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
 def is_engine_error(problem: Exception) -> bool:
     """Whether the database failed, such as an unreadable file or a server that does not respond."""
-    if isinstance(problem, sqlite3.DatabaseError):
+    psycopg = sys.modules.get("psycopg")
+    if psycopg is not None and isinstance(problem, psycopg.Error):
         return True
-    if "psycopg" not in sys.modules:
-        return False
-    import psycopg
-    import psycopg_pool
-
-    return isinstance(problem, (psycopg.Error, psycopg_pool.PoolTimeout))
+    return isinstance(problem, (DatabaseFailed, sqlite3.DatabaseError))
 
 
 @contextmanager

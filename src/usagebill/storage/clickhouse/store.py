@@ -19,6 +19,7 @@ from usagebill.storage.clickhouse.answers import ANSWERED, LAST, counted, newer
 from usagebill.storage.clickhouse.servers import ASKED_FROM, EventServers, Unreachable
 from usagebill.storage.clickhouse.shipping import Shipping, shipment_in
 from usagebill.storage.event_queries import EventQuery, Group
+from usagebill.storage.failures import Reachability
 from usagebill.storage.ports import EventLog, Snapshot, Store, Transaction
 from usagebill.storage.sql.counting import Buckets, results, results_of_all
 
@@ -174,6 +175,17 @@ class StoreWithEvents:
 
     def write(self, organization_id: str | None, change: Callable[[Transaction], T]) -> T:
         return self.records.write(organization_id, lambda tx: change(_wrapped(tx, self._event_store)))
+
+    @property
+    def reachability(self) -> Reachability:
+        return self.records.reachability
+
+    def look(self) -> None:
+        self.records.look()
+
+    @property
+    def free_bytes(self) -> int | None:
+        return self.records.free_bytes
 
     @property
     def now(self) -> Callable[[], datetime] | None:

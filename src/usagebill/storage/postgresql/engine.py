@@ -15,8 +15,11 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
 
+from usagebill.core.errors import OutcomeUnknown
 from usagebill.storage import deadline
+from usagebill.storage.addresses import shown
 from usagebill.storage.every_engine import EntitlingCommits, OneTransaction
+from usagebill.storage.failures import Reachability
 from usagebill.storage.ports import UnusableServer, UnusableTransaction
 from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
@@ -80,6 +83,15 @@ def _within_deadline() -> str:
     return "" if seconds is None else f"; SET LOCAL statement_timeout = {max(1, ceil(1000 * seconds))}"
 
 
+def _commit(driver: Driver) -> None:
+    try:
+        driver.execute("COMMIT")
+    except psycopg.OperationalError as problem:
+        if driver.closed:
+            raise OutcomeUnknown(str(problem)) from problem
+        raise
+
+
 class PostgresStore:
     """A database of a PostgreSQL server. Safe to use from many threads, processes and machines.
 
@@ -106,9 +118,8 @@ class PostgresStore:
         # Series of running totals that queries of this process lacked.
         self.missing_series = MissingSeries()
         self._pool = Pool(url, connections, self._configure)
-        # Before the pool opens, which would try for a minute to reach a missing server.
+        self.reachability = Reachability(shown(url))
         self.identity = self._prepared()
-        self._pool.open()
         self._entitling_commits = _entitling_commits.setdefault(self.identity, EntitlingCommits())
 
     @staticmethod
@@ -197,8 +208,15 @@ class PostgresStore:
         driver = getattr(self._own, "driver", None)
         if driver is not None and driver.info.transaction_status in _ABLE:
             return self._server_time(driver)
-        with self._connected() as connection:
-            return self._server_time(connection)
+        with self.reachability.told(writes=False):
+            try:
+                with self._connected() as connection:
+                    return self._server_time(connection)
+            except psycopg.OperationalError:
+                # The idle ones are as stale.
+                self._pool.refresh()
+            with self._connected() as connection:
+                return self._server_time(connection)
 
     @staticmethod
     def _server_time(driver: Driver) -> datetime:
@@ -207,8 +225,17 @@ class PostgresStore:
         instant: datetime = row[0]
         return instant.astimezone(UTC)
 
+    def look(self) -> None:
+        with self.reachability.told(writes=False):
+            self._pool.look()
+
+    @property
+    def free_bytes(self) -> None:
+        """The server's disk is not ours to ask."""
+        return None
+
     def read(self, organization_id: str | None, question: Callable[[PostgresTransaction], T]) -> T:
-        with self._transactions.opened():
+        with self.reachability.told(writes=False), self._transactions.opened():
             try:
                 return self._read(organization_id, question)
             except _NotBegun:
@@ -238,7 +265,7 @@ class PostgresStore:
             self._pool.rest(driver)
 
     def write(self, organization_id: str | None, change: Callable[[PostgresTransaction], T]) -> T:
-        with self._transactions.opened():
+        with self.reachability.told(writes=True), self._transactions.opened():
             if organization_id is None:
                 return self._repeated(None, change)
             with self._guard:
@@ -276,7 +303,7 @@ class PostgresStore:
                     locks.take(organization_id)
                 result = change(tx)
                 tx.flush()
-                driver.execute("COMMIT")
+                _commit(driver)
             except BaseException as problem:
                 roll_back(driver)
                 if isinstance(problem, psycopg.errors.QueryCanceled):
@@ -318,7 +345,7 @@ class PostgresStore:
 
     def transact(self, change: Callable[[Connection], T]) -> T:
         """Run `change` on rows, in a separate transaction."""
-        with self._transactions.opened(), self._begun(_WRITE) as driver:
+        with self.reachability.told(writes=True), self._transactions.opened(), self._begun(_WRITE) as driver:
             try:
                 result = change(self._connection(driver, None))
                 driver.execute("COMMIT")
@@ -329,7 +356,7 @@ class PostgresStore:
 
     def ask(self, question: Callable[[Connection], T]) -> T:
         """Run a read-only query on rows."""
-        with self._transactions.opened(), self._begun(_READ) as driver:
+        with self.reachability.told(writes=False), self._transactions.opened(), self._begun(_READ) as driver:
             try:
                 return question(self._connection(driver, None))
             finally:

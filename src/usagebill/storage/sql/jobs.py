@@ -141,12 +141,12 @@ class JobQueries(ABC, Generic[C]):
     def cancel(self, key: str) -> None:
         self._connection.execute("DELETE FROM jobs WHERE organization_id = ? AND key = ?", (self._organization_id, key))
 
-    def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool) -> None:
+    def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool = False, counts: bool = True) -> None:
         self._writes(job)
         self._connection.execute(
-            "UPDATE jobs SET run_at = ?, attempts = attempts + 1, error = ?, failed = ?"
+            "UPDATE jobs SET run_at = ?, attempts = attempts + ?, error = ?, failed = ?"
             " WHERE id = ? AND organization_id = ?",
-            (self._stored(run_at), self._stored(error), failed, job.id, job.organization_id),
+            (self._stored(run_at), int(counts), self._stored(error), failed, job.id, job.organization_id),
         )
 
     def retry(self, id: str, run_at: datetime) -> bool:

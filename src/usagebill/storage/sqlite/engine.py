@@ -19,6 +19,7 @@ from usagebill.core.errors import DeadlinePassed
 from usagebill.core.numbers import ZERO, add
 from usagebill.storage import deadline
 from usagebill.storage.every_engine import EntitlingCommits, OneTransaction
+from usagebill.storage.failures import Reachability
 from usagebill.storage.sql.usage_totals import MissingSeries
 from usagebill.storage.sqlite.events import prepare
 from usagebill.storage.sqlite.listed import folded_document
@@ -191,6 +192,7 @@ class SqliteStore:
         self._busy = False
         self._sharing = False
         self._contention = 0.0
+        self.reachability = Reachability(self.path)
         self._entitling_commits = EntitlingCommits()
         if not self._memory:
             path = os.path.realpath(self.path)
@@ -276,8 +278,21 @@ class SqliteStore:
         status = os.stat(self.path)
         return f"{status.st_dev}:{status.st_ino}"
 
+    def look(self) -> None:
+        # Whoever uses a database in memory is alive with it.
+        if not self._memory:
+            os.stat(self.path)
+            self.read(None, lambda tx: None)
+
+    @property
+    def free_bytes(self) -> int | None:
+        if self._memory:
+            return None
+        disk = os.statvfs(Path(self.path).absolute().parent)
+        return disk.f_bavail * disk.f_frsize
+
     def read(self, organization_id: str | None, question: Callable[[SqliteTransaction], T]) -> T:
-        with self._transactions.opened():
+        with self.reachability.told(writes=False), self._transactions.opened():
             if self._memory:
                 with self._turn:
                     return self._answer(self._writer, organization_id, question)
@@ -314,19 +329,20 @@ class SqliteStore:
 
     def write(self, organization_id: str | None, change: Callable[[SqliteTransaction], T]) -> T:
         own_write = _Write(organization_id, change)
-        with self._transactions.opened():
-            with self._guard:
-                self._waiting.append(own_write)
-                follows, self._busy = self._busy, True
-            if follows:
-                own_write.signal.acquire()
-            if not own_write.done:
-                self._commit_all(own_write)
-        if own_write.error is not None:
-            if _was_interrupted(own_write.error):
-                raise DeadlinePassed from own_write.error
-            raise own_write.error
-        return own_write.result
+        with self.reachability.told(writes=True):
+            with self._transactions.opened():
+                with self._guard:
+                    self._waiting.append(own_write)
+                    follows, self._busy = self._busy, True
+                if follows:
+                    own_write.signal.acquire()
+                if not own_write.done:
+                    self._commit_all(own_write)
+            if own_write.error is not None:
+                if _was_interrupted(own_write.error):
+                    raise DeadlinePassed from own_write.error
+                raise own_write.error
+            return own_write.result
 
     def _commit_all(self, own_write: _Write[T]) -> None:
         """Commit for all waiting threads until `own_write` is done; then the first that still waits takes over."""

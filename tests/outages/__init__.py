@@ -1,0 +1,1 @@
+"""The service while its database is away, full, or silent."""
