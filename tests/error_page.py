@@ -41,7 +41,8 @@ characters are cut, and keys, passwords and secrets are never shown.
 | 422 | Invalid values | Correct each field as `messages` says |
 | 429 | The key, or a tax provider, has reached its limit of requests | Wait for `Retry-After` seconds |
 | 500 | An internal error; the request changed nothing | Send it again; the service's log has the cause |
-| 503 | All connections are busy, or the machine's clock is implausible | Wait for `Retry-After` seconds |
+| 503 | The database does not answer, or the clock is implausible | Wait for `Retry-After` seconds |
+| 507 | The database has no room left on its disk | Make room |
 
 Similar codes are searched among the newest 200 plans, metrics, coupons, taxes, add-ons, features and billing entities,
 not among customers, subscriptions and invoices.

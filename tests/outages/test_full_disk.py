@@ -33,9 +33,7 @@ def full_disk(billing: Billing) -> Iterator[None]:
     store._writer.execute("PRAGMA max_page_count = 1000000")
 
 
-def test_a_full_disk_is_said_and_is_used_again_once_it_has_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_said_until_it_has_room_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Billing(tmp_path / "billing.db") as billing:
         app = create_app(billing)
         _, key = billing.writing(lambda work: api_keys.create(work, "x"))
