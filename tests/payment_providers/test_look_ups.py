@@ -269,6 +269,18 @@ def test_a_page_at_moneyhash_that_was_paid_without_a_notice_is_found(box: Scenar
         assert len(life.payments()) == 1
 
 
+def test_a_page_at_moneyhash_ends_there_and_here_together(box: Scenario) -> None:
+    moneyhash = MoneyHashServer(now=lambda: box.now)
+    with living(box, moneyhash) as life:
+        invoice = life.invoice()
+        first = life.page(invoice)
+        assert moneyhash.intents[list(moneyhash.intents)[-1]]["expires_after_seconds"] == 24 * 3600 - 60
+        box.travel_to("2024-03-06T11:58:59Z")
+        assert life.page(invoice) == first
+        box.travel_to("2024-03-06T11:59:00Z")
+        assert life.page(invoice) != first
+
+
 def test_adyen_does_not_say_which_payment_paid_a_link_so_the_invoice_shows_that_one_is_missing(box: Scenario) -> None:
     adyen = AdyenServer(now=lambda: box.now)
     with living(box, adyen) as life:
