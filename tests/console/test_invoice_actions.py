@@ -131,6 +131,9 @@ def test_a_credit_by_line_and_by_amount_shows_what_it_comes_to_and_does_that(box
     note = max(box.get("/credit_notes")["credit_notes"], key=lambda made: made["number"])
     assert (note["total_amount_cents"], note["balance_amount_cents"]) == (1100, 1100)
     assert sorted(item["amount_cents"] for item in note["items"]) == [250, 667]
+    both = admin.send_form(path, **credit_fields(invoice, total="11.00", **line))
+    assert both.status_code == 422
+    assert "not both" in both.text.partition('role="alert"')[2]
     too_much = admin.send_form(path, **credit_fields(invoice, total="319.01"))
     assert too_much.status_code == 422
     assert 'role="alert"' in too_much.text

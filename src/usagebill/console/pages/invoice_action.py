@@ -16,7 +16,7 @@ from usagebill.console.rendering import money
 from usagebill.console.seat import Seat
 from usagebill.console.visits import Visit
 from usagebill.core.credit_notes import CreditNoteReason
-from usagebill.core.errors import BillingError, Forbidden, NotFound
+from usagebill.core.errors import BillingError, Forbidden, Invalid, NotFound
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.statuses import PaymentStatus
 
@@ -155,6 +155,10 @@ def _credit(seat: Seat, invoice: _Invoice, form: _Form) -> Request:
     ]
     if not items:
         return Request(fields={"invoice_id": id, part: amounts.get(_WHOLE_AMOUNT.name, 0), **remarks})
+    if _WHOLE_AMOUNT.name in amounts:
+        problem = Invalid({_WHOLE_AMOUNT.name: ["invalid_value"]})
+        problem.message = "Credit some lines, or an amount over all of them: not both in one credit note."
+        raise problem
     estimate = seat.ask("credit_notes.estimate", invoice_id=id, items=items)
     cents = max(estimate["max_creditable_amount_cents"], estimate["max_refundable_amount_cents"])
     return Request(fields={"invoice_id": id, "items": items, part: cents, **remarks})
