@@ -20,10 +20,14 @@ from tests.examples import mostly_slow
 from tests.scenarios import charge_in_advance_on, charge_on, filter_on, fixed_charge_on, plan_fields
 
 from usagebill import Billing
+from usagebill.core.credit_notes import CreditNote
 from usagebill.core.emails import Email
 from usagebill.core.errors import BillingError
 from usagebill.core.event_sources import RefusedEvent
-from usagebill.core.payments import PaymentMethod
+from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.payments import Payment, PaymentMethod
+from usagebill.core.statuses import PaymentStatus
 from usagebill.http.app import endpoints
 from usagebill.operations.backlog import declared_backlog
 from usagebill.resources import RESOURCES
@@ -223,11 +227,23 @@ def set_up(billing: Any) -> None:
 
 
 def equip(billing: Any, customer: str) -> None:
-    """A payment with a receipt, two payment methods, and an event that could not be counted when a source sent it."""
+    """A payment with a receipt, two payment methods, an event that could not be counted when a source sent it, and a
+    payment through a provider that brought too much, with a refund that failed.
+    """
     paid = billing.invoices.create_one_off(
         external_customer_id=customer, currency="EUR", fees=[{"add_on_code": "support"}]
     )
     billing.payments.create(invoice_id=paid.id, amount_cents=paid.total_amount_cents, reference=customer)
+    surplus = billing.invoices.create_one_off(
+        external_customer_id=customer, currency="EUR", fees=[{"add_on_code": "support"}]
+    )
+    payment = billing.payments.create(
+        invoice_id=surplus.id, amount_cents=surplus.total_amount_cents, reference=f"{customer} twice"
+    )
+    fee = billing.view(surplus)["fees"][0]["svc_id"]
+    refund = billing.credit_notes.create(
+        invoice_id=surplus.id, reason="other", refund_amount_cents=110, items=[{"fee_id": fee, "amount_cents": 100}]
+    )
     owner = billing.customers.get(customer)
     named = {"organization_id": billing.organization.id, "customer_id": owner.id, "connection_id": "none"}
     dated = {"created_at": billing.time.now(), "updated_at": billing.time.now()}
@@ -251,6 +267,22 @@ def equip(billing: Any, customer: str) -> None:
         for number in (1, 2):
             method = PaymentMethod(id=work.new_id(), provider_method_id=f"pm_{number}", **named, **dated)
             work.tx.insert(replace(method, is_default=number == 1))
+        connection = PaymentConnection(
+            id=work.new_id(), organization_id=billing.organization.id, kind="stripe", code=customer, name="S", **dated
+        )
+        work.tx.insert(connection)
+        brought, asked, note = (
+            work.tx.get(Payment, payment.id),
+            work.tx.get(Invoice, surplus.id),
+            work.tx.get(CreditNote, refund.id),
+        )
+        assert brought is not None
+        assert asked is not None
+        assert note is not None
+        through_it = replace(brought, connection_id=connection.id, provider_payment_id=f"pi_{customer}")
+        work.tx.replace(replace(through_it, amount_cents=brought.amount_cents + 500))
+        work.tx.replace(replace(asked, total_paid_amount_cents=asked.total_paid_amount_cents + 500))
+        work.tx.replace(replace(note, refund_status=PaymentStatus.FAILED))
 
     billing.writing(write)
 
@@ -448,6 +480,7 @@ ACTS: dict[str, Act] = {
     "credit_notes.xml": each(lambda s, c: s.credit_notes.xml(s.of(c, "note").id)),
     "credit_notes.download_xml": each(lambda s, c: s.credit_notes.download_xml(s.of(c, "note").id)),
     "credit_notes.pdf": each(lambda s, c: s.credit_notes.pdf(s.of(c, "note").id), "run"),
+    "credit_notes.retry_refund": each(lambda s, c: s.credit_notes.retry_refund(failed_of(s, c))),
     "credit_notes.resend_email": each(lambda s, c: s.credit_notes.resend_email(s.of(c, "note").id, **_MAIL)),
     "customers.checkout_url": each(lambda s, c: s.customers.checkout_url(c)),
     "customers.upsert": each(
@@ -592,6 +625,7 @@ ACTS: dict[str, Act] = {
     "payments.create": each(
         lambda s, c: s.payments.create(invoice_id=s.of(c, "top_up").id, amount_cents=500, reference="bank"),
     ),
+    "payments.refund": each(lambda s, c: s.payments.refund(surplus_of(s, c), amount_cents=300, by_hand=True)),
     "plans.create": lambda s: s.plans.create(**plan_fields(code="new", amount_cents=1)),
     "plans.update": lambda s: [
         s.plans.update(code, name="Other", amount_cents=9900, minimum_commitment={"amount_cents": 99000})
@@ -725,7 +759,6 @@ LACKING = frozenset(
     }
 )
 # They act on a charge at a provider, which no overdue job of this seller makes.
-UNTRIED = frozenset({"credit_notes.retry_refund", "payments.refund"})
 # Methods that are no commands.
 QUERIES = frozenset({"entitlements.of"})
 
@@ -740,6 +773,18 @@ def receipt_of(seller: Any, customer: str) -> str:
     (payment,) = (one for one in seller.payments.list(external_customer_id=customer).items if one.reference == customer)
     listed = seller.payment_receipts.list(per_page=100).items
     return str(next(receipt.id for receipt in listed if receipt.payment_id == payment.id))
+
+
+def surplus_of(seller: Any, customer: str) -> str:
+    """The payment that brought more than was due."""
+    listed = seller.payments.list(external_customer_id=customer).items
+    return str(next(one.id for one in listed if one.reference == f"{customer} twice"))
+
+
+def failed_of(seller: Any, customer: str) -> str:
+    """The credit note whose refund failed."""
+    listed = seller.credit_notes.list(external_customer_id=customer, per_page=100).items
+    return str(next(one.id for one in listed if one.refund_status == "failed"))
 
 
 def refused_of(seller: Any, customer: str) -> str:
@@ -792,7 +837,7 @@ def commands() -> Iterator[tuple[str, object]]:
 
 def test_every_command_is_tried_here_and_declares_its_backlog() -> None:
     named = dict(commands())
-    assert set(named) == set(ACTS) | UNTRIED | QUERIES
+    assert set(named) == set(ACTS) | QUERIES
     undeclared = [
         name for name, op in named.items() if isinstance(op, Operation) and declared_backlog(op.function) is None
     ]
