@@ -123,3 +123,33 @@ def test_what_was_made_again_after_the_draft_counts(box: Scenario) -> None:
     box.travel_to("2024-03-16T00:00:00Z")
     assert true_ups(box) == [9000 - 900]
     assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_two_subscriptions_on_one_invoice_with_coupons_and_thresholds(box: Scenario, *, ahead: bool) -> None:
+    """Each fills up its own commitment of 100.00 a month; 20.00 are off once, 50 % of the rest for ever."""
+    thresholds = [{"amount_cents": 2000}, {"amount_cents": 1000, "recurring": True}] if ahead else []
+    gb = charge_on(box.metric("gb"), amount="1")
+    box.plan(
+        gb, code="pooled", amount_cents=3000, minimum_commitment={"amount_cents": 10_000}, usage_thresholds=thresholds
+    )
+    box.coupon(2000)
+    box.coupon(0, code="half", coupon_type="percentage", percentage_rate="50", frequency="forever")
+    for name in ("one", "two"):
+        box.subscribe("pooled", name)
+    for at, name, used in (("03-05", "one", 40), ("03-10", "two", 25), ("03-20", "one", 15), ("04-02", "two", 90)):
+        box.travel_to(f"2024-{at}T00:00:00Z")
+        box.event("gb", name, value=used)
+    box.travel_to("2024-04-20T12:00:00Z")
+    box.unsubscribe("two")
+    box.travel_to("2024-05-02T00:00:00Z")
+    invoices = box.invoices()
+    assert len([one for one in invoices if one["invoice_type"] == "progressive_billing"]) == (4 if ahead else 0)
+    assert max(len(one["subscriptions"]) for one in invoices) == 3
+    # The third subscription fills up 90.00 a month. March: 15.00 and 45.00; April: 70.00, and 110.00 are used of 66.67.
+    assert sum(true_ups(box)) == 2 * 9000 + 1500 + 4500 + 7000
+    march, april = 3 * 10_000, 2 * 10_000 + 2000 + 9000
+    asked = sum(one["sub_total_excluding_taxes_amount_cents"] for one in invoices)
+    given = sum(note["sub_total_excluding_taxes_amount_cents"] for note in box.get("/credit_notes")["credit_notes"])
+    assert asked - given == (march - 2000) // 2 + april // 2
+    assert box.billing.audit().findings == ()
