@@ -153,7 +153,7 @@ def test_a_lost_dispute_is_something_else_and_can_be_won(case: Case, box: Scenar
             assert life.notice(say(server, charge)) == 200
         life.assert_paid(the_invoice(life))
         assert the_invoice(life)["payment_dispute_lost_at"] is None
-        assert the_payment(life)["status"] == "succeeded"
+        assert the_payment(life)["status"] == "dispute_won"
         assert ledger(life) == {"cash": 1050, "revenue": -1050}
         assert life.sent("invoice.payment_dispute_lost", "invoice.payment_dispute_won") == [
             "invoice.payment_dispute_lost",
@@ -281,3 +281,21 @@ def test_credits_of_a_top_up_that_was_returned_stay_and_are_owed(box: Scenario) 
         box.run_due()
         assert (credits(), the_invoice(life)["payment_status"]) == ("100.0", "succeeded")
         assert box.billing.audit().findings == ()
+
+
+def test_a_loss_that_is_told_after_the_win_is_old_news(box: Scenario) -> None:
+    stripe = StripeServer(now=lambda: box.now)
+    with living(box, stripe) as life:
+        intent = paid_at_stripe(life, stripe)
+        lost = stripe.dispute_closed(intent)
+        box.travel_to("2024-03-05T12:03:00Z")
+        life.notice(stripe.dispute_event("funds_reinstated", intent, "won"))
+        life.notice(lost)
+        life.assert_paid(the_invoice(life))
+        assert the_invoice(life)["payment_dispute_lost_at"] is None
+        assert ledger(life) == {"cash": 1050, "revenue": -1050}
+        # A new dispute is another matter.
+        box.travel_to("2024-03-06T12:00:00Z")
+        life.notice(stripe.dispute_closed(intent))
+        assert the_payment(life)["status"] == "dispute_lost"
+        assert ledger(life) == {"lost_disputes": 1050, "revenue": -1050}

@@ -55,6 +55,9 @@ class TakenBack(StrEnum):
     DISPUTED = "dispute_lost"  # as the customer wanted: it has succeeded, its invoices have a lost dispute
 
 
+# The state of a payment that succeeded, and about which a dispute was won: older news of a loss comes too late.
+DISPUTE_WON = "dispute_won"
+
 # States of a payment of which a person has to give something back.
 TO_BE_REFUNDED = (MoneyBack.OWED, SurplusBack.OWED)
 

@@ -8,8 +8,7 @@ from functools import partial
 
 from usagebill.core.invoices.life_cycle import ISSUED
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.payments import Payment, TakenBack
-from usagebill.core.statuses import ChargeStatus
+from usagebill.core.payments import DISPUTE_WON, GIVEN_BACK, SURPLUS_BACK, Payment, TakenBack
 from usagebill.operations import synced_documents
 from usagebill.operations.payment_status import watch_payment
 from usagebill.queries.payments import paid_invoices, payments_of_invoice
@@ -40,10 +39,14 @@ def lose_payment(work: Work, payment: Payment, lost_at: datetime, reason: str | 
 
 
 def win_payment(work: Work, payment: Payment) -> bool:
-    """Record that the bank has given a payment back. False if no dispute about it was lost."""
+    """Record that a dispute about a payment was won, and if it was lost before, that the bank has given the money back.
+    False if that is known.
+    """
+    if payment.status == DISPUTE_WON:
+        return False
     invoices = [item for item in paid_invoices(work, payment) if item.payment_dispute_lost_at is not None]
-    if payment.status == TakenBack.DISPUTED:
-        work.tx.replace(replace(payment, status=ChargeStatus.SUCCEEDED.value, updated_at=work.now))
+    if payment.status not in (*GIVEN_BACK, *SURPLUS_BACK):
+        work.tx.replace(replace(payment, status=DISPUTE_WON, updated_at=work.now))
     for invoice in invoices:
         if any(other.status == TakenBack.DISPUTED for other in payments_of_invoice(work, invoice.id)):
             continue
@@ -52,4 +55,4 @@ def win_payment(work: Work, payment: Payment) -> bool:
         watch_payment(work, won)
         synced_documents.invoice_changed(work, won)
         work.emit(_WON, partial(invoice_webhook_view, work, _WON, won), won.id)
-    return bool(invoices)
+    return True

@@ -32,6 +32,7 @@ from usagebill.core.payment_notices import (
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
 from usagebill.core.payments import (
+    DISPUTE_WON,
     LIVE,
     NoticeStatus,
     Payment,
@@ -377,7 +378,8 @@ def _dispute_lost(work: Work, connection: PaymentConnection, lost: DisputeLost) 
         return TOO_EARLY
     if payment.payment_status == ChargeStatus.FAILED:
         return "the payment has failed"
-    if payment.status == TakenBack.DISPUTED:
+    is_old = payment.status == DISPUTE_WON and lost.lost_at <= payment.updated_at
+    if payment.status == TakenBack.DISPUTED or is_old:
         return REPEATED
     lose_payment(work, payment, lost.lost_at, lost.reason)
     return None
@@ -385,8 +387,10 @@ def _dispute_lost(work: Work, connection: PaymentConnection, lost: DisputeLost) 
 
 def _dispute_won(work: Work, connection: PaymentConnection, won: DisputeWon) -> str | None:
     payment = _payment_at(work, connection, won.provider_payment_id)
-    if payment is None:
+    if payment is None or payment.payment_status in LIVE:
         return TOO_EARLY
+    if payment.payment_status == ChargeStatus.FAILED:
+        return "the payment has failed"
     return None if win_payment(work, payment) else REPEATED
 
 

@@ -460,7 +460,7 @@ SHOWN: Mapping[str, Field | str] = {
     "Payment.amount_cents": Field("The amount paid.", unit="cents"),
     "Payment.status": Field(
         "The payment provider's status, or what became of the money: to_be_refunded, refund_pending, refunded, the same"
-        " with surplus_, returned, or dispute_lost."
+        " with surplus_, returned, dispute_lost, or dispute_won."
     ),
     "Payment.error_code": Field("Why it failed or was returned, as the provider says; else null."),
     "Payment.payment_status": Field("The status.", values=tuple(ChargeStatus)),
