@@ -140,8 +140,8 @@ class Methods:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageUrl:
-    """A page to send the customer to. `provider_page_id` is set if the page can be ended, `expires_at` if it can be
-    used for more than a day.
+    """A page to send the customer to. `provider_page_id` is set if the page can be ended, `expires_at` if it is
+    known to end at another time than a day after it was made.
     """
 
     url: str

@@ -126,7 +126,7 @@ def page_of(work: Work, customer: Customer, collectable: Collectable) -> Payment
         url=answer.url,
         provider_page_id=answer.provider_page_id,
         created_at=work.now,
-        expires_at=answer.expires_at or sent.expires_at or sent.at + _VALID,
+        expires_at=answer.expires_at or sent.at + _VALID,
         invoice_id=collectable.invoice_id,
         payment_request_id=collectable.payment_request_id,
     )

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from urllib.parse import quote
 
@@ -176,7 +177,8 @@ class MoneyHashProvider(PaymentProvider):
                 "payment_type": ONE_TIME,
             },
         }
-        return self._page(connection, request.payer, fields, request.key, "generate_payment_url")
+        page = self._page(connection, request.payer, fields, request.key, "generate_payment_url")
+        return replace(page, expires_at=request.expires_at)
 
     def _page(self, connection: PaymentConnection, payer: Payer, fields: JsonObject, key: str, purpose: str) -> PageUrl:
         said = self._intent(connection, payer, fields, key)
