@@ -234,7 +234,9 @@ def test_a_line_is_credited_after_its_effect_was_shown(window: Watched, box: Sce
 def test_the_price_sheet_computes_as_one_types(window: Watched, box: Scenario) -> None:
     page = window.open("/plans/basic")
     page.get_by_role("link", name="New charge").click()
-    page.get_by_label("Charge model").select_option("graduated")
+    # A browser that leaves a page ends its requests, and says so.
+    with page.expect_response(lambda answer: answer.request.method == "POST"):
+        page.get_by_label("Charge model").select_option("graduated")
     page.get_by_role("button", name="Use this model").click()
     page.get_by_label("To, including, range 1").fill("100")
     page.get_by_label("A unit, range 1").fill("0.10")
