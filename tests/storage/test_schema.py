@@ -380,6 +380,7 @@ TABLES_OF_VERSIONS = {
     60: "4d7a45ce0706e791",
     61: "61ad6f548fa8d407",
     62: "61ad6f548fa8d407",
+    63: "61ad6f548fa8d407",
 }
 
 

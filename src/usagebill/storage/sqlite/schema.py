@@ -38,7 +38,7 @@ from usagebill.storage.tables import TABLES, Table, table_of
 
 _log = Log("usagebill.storage")
 
-VERSION = 62
+VERSION = 63
 # Since this version lists are read from other tables.
 _LISTS_REMADE = 56
 # The tables beside a table of records from which lists of earlier versions were read; documents have triggers on the
@@ -153,6 +153,14 @@ def _drop_former_lists(connection: sqlite3.Connection) -> None:
 
 
 # version -> the migration of what no list is made of, for files older than that version.
+def _drop_former_states(connection: sqlite3.Connection) -> None:
+    """Running states of versions before 33. The trigger of version 30 reads a column that is gone from its table, so no
+    event could be stored.
+    """
+    connection.execute("DROP TRIGGER IF EXISTS usage_event_inserted")
+    connection.execute("DROP TABLE IF EXISTS saved_levels")
+
+
 _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     18: _mark_in_advance,
     32: _add_uncounted,
@@ -170,6 +178,7 @@ STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     28: _refunds_without_note,
     32: _mark_uncounted,
     60: post_past,
+    63: _drop_former_states,
 }
 
 
