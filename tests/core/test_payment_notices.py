@@ -187,6 +187,8 @@ ON_PAGE = {"payable_type": PayableType.INVOICE, "payable_id": "invoice", "create
         (moved(SUCCEEDED, **ON_PAGE), PAGE, None),
         (moved(SUCCEEDED, currency="EUR", **ON_PAGE), PAGE, None),
         (moved(SUCCEEDED), None, NOTHING),
+        (moved(FAILED), None, NOTHING),
+        (moved(FAILED, is_current=True), None, TOO_EARLY),
         (moved(SUCCEEDED, payment_id="payment"), None, TOO_EARLY),
         (moved(SUCCEEDED, **ON_PAGE), None, "Invoice invoice is not known"),
         (moved(SUCCEEDED, **{**ON_PAGE, "creates": False}), PAGE, TOO_EARLY),

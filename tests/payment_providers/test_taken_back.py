@@ -299,3 +299,19 @@ def test_a_loss_that_is_told_after_the_win_is_old_news(box: Scenario) -> None:
         life.notice(stripe.dispute_closed(intent))
         assert the_payment(life)["status"] == "dispute_lost"
         assert ledger(life) == {"lost_disputes": 1050, "revenue": -1050}
+
+
+def test_a_capture_that_failed_long_before_its_payment_is_told(box: Scenario) -> None:
+    adyen = AdyenServer(now=lambda: box.now)
+    with living(box, adyen) as life:
+        life.notice(adyen.card_left("acme", "8415"))
+        adyen.outcomes.append("Refused")
+        invoice = life.invoice()
+        link = life.page(invoice).rpartition("/")[2]
+        paid = adyen.link_paid(link)
+        life.notice(adyen.about(list(adyen.payments)[-1], "CAPTURE_FAILED"))
+        box.travel_to("2024-03-05T13:00:00Z")
+        assert life.unhandled() == ["CAPTURE_FAILED"]
+        life.notice(paid)
+        assert (life.reread(invoice)["total_due_amount_cents"], life.unhandled()) == (1050, [])
+        assert ledger(life) == {"receivable": 1050, "revenue": -1050}

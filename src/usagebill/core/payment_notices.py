@@ -100,7 +100,9 @@ def why_not_recorded(moved: PaymentMoved, collectable: Collectable | None) -> st
     Without success nothing was paid, and the page is still there.
     """
     if moved.payable_id is None or moved.payable_type is None:
-        return NOTHING if moved.payment_id is None else TOO_EARLY
+        # What undoes a payment names nothing but that.
+        is_undone = moved.is_current and moved.payment_status == ChargeStatus.FAILED
+        return TOO_EARLY if is_undone or moved.payment_id is not None else NOTHING
     if collectable is None:
         return f"{moved.payable_type} {moved.payable_id} is not known"
     if not moved.creates:

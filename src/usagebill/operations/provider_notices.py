@@ -333,7 +333,17 @@ def _new_payment(work: Work, connection: PaymentConnection, moved: PaymentMoved)
     PAYABLES[collectable.type].attempt(work, collectable.id)
     work.tx.insert(payment)
     _settle(work, collectable, payment, moved)
+    _look_again(work, connection)
     return None
+
+
+def _look_again(work: Work, connection: PaymentConnection) -> None:
+    """Process once more what was said of payments that nobody knew: the new one may be among them."""
+    early = eq("connection_id", connection.id), eq("status", NoticeStatus.UNHANDLED), eq("reason", TOO_EARLY)
+    for kept in work.tx.find(ProviderNotice, *early, order=[asc("created_at")], limit=_MOST_DROPPED):
+        work.tx.replace(replace(kept, status=NoticeStatus.PENDING, updated_at=work.now))
+        task = AskPaymentProvider(errand=ProviderErrand.NOTICE, subject_id=kept.id, attempts=kept.attempts)
+        work.schedule(task, work.now)
 
 
 # Refunds and disputes
