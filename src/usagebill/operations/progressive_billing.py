@@ -68,6 +68,7 @@ def follow_up(work: Work, events: Sequence[Event]) -> None:
             work.schedule(CheckUsageThresholds(subscription_id=subscription.id), work.now)
     for due in takeovers(work, sent):
         if applicable_thresholds(work, due.following):
+            note_events(work, due.following, sent[due.following.external_id])
             # Where the run is overdue, the check runs it first.
             work.schedule(CheckUsageThresholds(subscription_id=due.following.id), max(run_after(due.at), work.now))
 
@@ -98,6 +99,9 @@ def check(work: Work, task: CheckUsageThresholds) -> None:
         stop_watching(work, task.subscription_id)
     if subscription is None:
         return
+    if subscription.id != task.subscription_id:
+        # The check of one that has just begun may be overdue itself.
+        settle_backlog(work, subscription.customer_id, subscription.id, needed=False)
     thresholds = applicable_thresholds(work, subscription)
     if not thresholds:
         stop_watching(work, subscription.id)

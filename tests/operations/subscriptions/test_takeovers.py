@@ -92,6 +92,29 @@ def test_a_downgrade_asked_for_before_the_run_waits_for_its_date() -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("old_has_thresholds", [False, True])
+def test_usage_before_an_overdue_run_passes_a_threshold_at_that_run(old_has_thresholds: bool, late: bool) -> None:
+    """20 units between the midnight of a downgrade and its run pass a threshold at 00:10; 17 the next day add to it."""
+    with Scenario(now="2024-05-10T00:00:00Z") as box:
+        charge = charge_on(box.metric("gb"), amount="1")
+        thresholds = [{"amount_cents": 1000, "recurring": True}]
+        box.plan(charge, amount_cents=6200, **({"usage_thresholds": thresholds} if old_has_thresholds else {}))
+        box.plan(charge, code="small", amount_cents=0, usage_thresholds=thresholds)
+        box.subscribe()
+        box.subscribe("small")
+        box.travel_to(BEFORE_RUN)
+        box.event("gb", value=20)
+        (box.jump_to if late else box.travel_to)("2024-06-02T05:59:00Z")
+        box.event("gb", value=17)
+        box.run_due()
+        stages = [one for one in box.invoices() if one["invoice_type"] == "progressive_billing"]
+        assert sorted((one["created_at"], one["fees_amount_cents"]) for one in stages) == [
+            ("2024-06-01T00:10:00Z", 2000),
+            ("2024-06-02T05:59:00Z", 3700),
+        ]
+
+
+@pytest.mark.parametrize("late", [False, True])
 def test_a_threshold_passed_while_the_start_is_overdue_is_billed_at_once(late: bool) -> None:
     with Scenario(now="2024-05-10T00:00:00Z") as box:
         charge = charge_on(box.metric("gb"), amount="1")
