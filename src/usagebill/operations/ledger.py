@@ -288,7 +288,8 @@ def _disputed(reader: Reader, invoice: Invoice, lost_at: datetime) -> dict[str, 
     succeeded = eq("payment_status", ChargeStatus.SUCCEEDED)
     collected = [
         (payment, payment.amount_cents)
-        for payment in reader.tx.find(Payment, eq("invoice_id", invoice.id), succeeded, at_most("created_at", lost_at))
+        for payment in reader.tx.find(Payment, eq("invoice_id", invoice.id), succeeded)
+        if payment.created_at <= lost_at or payment.status == TakenBack.DISPUTED
     ]
     for part in reader.tx.find(RequestedInvoice, eq("invoice_id", invoice.id)):
         of_request = eq("payment_request_id", part.payment_request_id)

@@ -6,7 +6,7 @@ from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payment_requests import RequestedInvoice
-from usagebill.core.payments import GIVEN_BACK, SURPLUS_BACK, Payment, RefundAttempt
+from usagebill.core.payments import GIVEN_BACK, SURPLUS_BACK, Payment, RefundAttempt, TakenBack
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.queries.payment_requests import request_of, requested_invoices, requests_of_invoice
 from usagebill.runtime.work import Reader
@@ -57,7 +57,7 @@ def paid_and_kept_cents(reader: Reader, invoice_id: str) -> int:
     own = reader.tx.find(Payment, eq("invoice_id", invoice_id), succeeded)
     kept = 0
     for payment in own:
-        if payment.status not in GIVEN_BACK:
+        if payment.status not in (*GIVEN_BACK, TakenBack.DISPUTED):
             surplus = (
                 eq("payment_id", payment.id),
                 missing("credit_note_id"),
