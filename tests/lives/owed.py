@@ -454,7 +454,7 @@ class _Owed:
         return price * held / length
 
     def _held(self, known: Sequence[Sent], opens: datetime, closes: datetime, start: date, following: date) -> Fraction:
-        # Days have 86,400 seconds, also where clocks change (docs/limits.md).
+        # Days have 86,400 seconds, also where clocks change (docs/guides/metrics-and-filters.md).
         whole = following - start
         area, level, since = Fraction(0), 0, opens
         for event in known:
