@@ -211,6 +211,8 @@ LISTS: Sequence[List] = (
             _CUSTOMER,
             Column("Amount", "amount_cents", Kind.MONEY, currency="amount_currency"),
             Column("Status", "payment_status", Kind.STATUS),
+            # Its own words, such as a debit that was returned, or a dispute.
+            Column("At the provider", "status", Kind.STATUS),
             Column("Type", "type", Kind.STATUS),
             Column("Reference", "reference"),
             _CREATED,

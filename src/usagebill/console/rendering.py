@@ -16,9 +16,14 @@ from usagebill.core.instants import parse_instant
 _LOCALE = "en"
 # Statuses -> how they are painted; others are neutral.
 _TONES = {
-    **dict.fromkeys(("active", "succeeded", "finalized", "available", "settled", "consumed", "paid"), "good"),
+    **dict.fromkeys(
+        ("active", "succeeded", "finalized", "available", "settled", "consumed", "paid", "dispute_won"), "good"
+    ),
     **dict.fromkeys(("pending", "draft", "processing", "generating", "retrying", "incomplete"), "wait"),
-    **dict.fromkeys(("failed", "voided", "terminated", "canceled", "overdue", "expired", "refused"), "bad"),
+    **dict.fromkeys(
+        ("failed", "voided", "terminated", "canceled", "overdue", "expired", "refused", "returned", "dispute_lost"),
+        "bad",
+    ),
 }
 
 
