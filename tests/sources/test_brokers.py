@@ -164,20 +164,38 @@ def test_the_command_takes_what_is_there(db: Path, brokers: str) -> None:
 # NATS
 
 
+class Broker:
+    """A server of NATS, which can be stopped and started at its address."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.url = f"nats://127.0.0.1:{port}"
+        program = Path(sys.executable).with_name("nats-server")
+        self._command = [str(program), "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder)]
+
+    def start(self) -> None:
+        self._running = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        assert self._running.stderr is not None
+        next(line for line in self._running.stderr if "Server is ready" in line)
+
+    def stop(self) -> None:
+        if self._running.poll() is None:
+            self._running.terminate()
+            self._running.communicate()
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    program = Path(sys.executable).with_name("nats-server")
-    command = [str(program), "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(tmp_path / "jetstream")]
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    assert running.stderr is not None
-    for line in running.stderr:
-        if "Server is ready" in line:
-            break
-    yield f"nats://127.0.0.1:{port}"
-    running.kill()
-    running.communicate()
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    broker = Broker(tmp_path / "jetstream")
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def server(broker: Broker) -> str:
+    return broker.url
 
 
 async def published(server: str, *payloads: bytes) -> None:
@@ -231,3 +249,52 @@ def test_messages_that_could_not_be_stored_come_again(
 
     outcome = asyncio.run(run())
     assert (outcome.ingested, outcome.duplicates, ids(billing)) == (5, 0, list(range(5)))
+
+
+def test_a_silent_stream_is_nothing_out_of_the_ordinary(billing: Billing, server: str) -> None:
+    async def run() -> list[Outcome]:
+        await published(server)
+        member = await JetStreamConsumer.connect(billing, [server], stream="USAGE", durable="usagebill")
+        # So short that the client's time-out and the broker's answer come first in turn.
+        polls = [await member.poll(seconds) for seconds in (0.001, 0.01, 0.05, 0.2, 0.5) for _ in range(3)]
+        await published(server, message(1))
+        while not polls[-1].ingested:
+            polls.append(await member.poll(0.5))
+        await member.close()
+        return polls
+
+    polls = asyncio.run(run())
+    assert [poll.ingested for poll in polls][-1] == 1
+    assert ids(billing) == [1]
+
+
+def test_a_consumer_outlives_its_broker(db: Path, broker: Broker) -> None:
+    asyncio.run(published(broker.url, message(1)))
+    command = [sys.executable, "-m", "usagebill", "events", "consume-nats", "--server", broker.url, "--stream", "USAGE"]
+    consumer = subprocess.Popen([*command, "--db", str(db)], stderr=subprocess.PIPE, text=True)
+    assert consumer.stderr is not None
+
+    def said(event: str) -> str:
+        assert consumer.stderr is not None
+        return next(line for line in consumer.stderr if event in line)
+
+    try:
+        said("events_taken")
+        broker.stop()
+        assert "onnection" in said("source_failing")
+        broker.start()
+        asyncio.run(published(broker.url, message(2)))
+        said("source_works_again")
+        said("events_taken")
+    finally:
+        consumer.terminate()
+        consumer.communicate()
+    assert consumer.returncode == 0
+    with Billing(db) as billing:
+        assert ids(billing) == [1, 2]
+
+
+def test_a_stream_that_is_not_there_is_named(db: Path, server: str) -> None:
+    command = [sys.executable, "-m", "usagebill", "events", "consume-nats", "--server", server, "--stream", "NONE"]
+    done = subprocess.run([*command, "--db", str(db)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (1, "Error: there is no stream 'NONE' at the broker\n")

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from usagebill.cli.options import Seconds, as_json, database, opened, organization_option, print_json, print_table
+from usagebill.core.errors import DatabaseFailed
 from usagebill.process.logs import Log, configure
 from usagebill.sources.intake import Outcome
+from usagebill.sources.retries import Retries
 from usagebill.sources.watching import WatchedDirectory
 
 if TYPE_CHECKING:
@@ -69,9 +71,17 @@ def watch(directory: Path, every: float, settled_after: float, once: bool, organ
     stopping = _until_told()
     with opened(path, organization) as billing:
         watched = WatchedDirectory(billing, directory, settled_after=settled_after)
+        retries = Retries(f"file:{directory}")
         while not stopping.is_set():
-            for name, outcome in watched.scan().items():
-                _say(str(directory / name), outcome)
+            try:
+                for name, outcome in watched.scan().items():
+                    _say(str(directory / name), outcome)
+            except (DatabaseFailed, OSError) as problem:
+                if once:
+                    raise
+                stopping.wait(max(every, retries.failed(problem)))
+                continue
+            retries.worked()
             if once:
                 return
             stopping.wait(every)
@@ -125,8 +135,16 @@ def consume_kafka(
     stopping = _until_told()
     settings = {**_settings(pairs, settings_file), "bootstrap.servers": brokers, "group.id": group}
     with opened(path, organization) as billing, _started(lambda: KafkaConsumer(billing, topics, settings)) as consumer:
+        retries = Retries(f"kafka:{','.join(topics)}")
         while not stopping.is_set():
-            outcome = consumer.poll(5.0 if until_idle else 1.0)
+            try:
+                outcome = consumer.poll(5.0 if until_idle else 1.0)
+            except (DatabaseFailed, OSError) as problem:
+                if until_idle:
+                    raise
+                stopping.wait(retries.failed(problem))
+                continue
+            retries.worked()
             if not _is_nothing(outcome):
                 _say(f"kafka:{','.join(topics)}", outcome)
             elif until_idle:
@@ -163,24 +181,44 @@ def consume_nats(
 
     Messages are as for `consume-kafka`, and acknowledged once the events are durable.
     """
-    from usagebill.sources.jetstream import JetStreamConsumer
+    from usagebill.sources.jetstream import PASSING, JetStreamConsumer
 
     configure()
     stopping = _until_told()
 
     async def consume() -> None:
-        consumer = await JetStreamConsumer.connect(
-            billing, servers, stream=stream, durable=durable, user_credentials=credentials
-        )
+        retries = Retries(f"nats:{stream}")
+        passing: tuple[type[Exception], ...] = (DatabaseFailed, *PASSING)
+        consumer: JetStreamConsumer | None = None
         try:
             while not stopping.is_set():
-                outcome = await consumer.poll(1.0)
+                try:
+                    consumer = consumer or await JetStreamConsumer.connect(
+                        billing,
+                        servers,
+                        stream=stream,
+                        durable=durable,
+                        user_credentials=credentials,
+                        # We connect again ourselves, and say so.
+                        allow_reconnect=False,
+                    )
+                    outcome = await consumer.poll(1.0)
+                except passing as problem:
+                    if until_idle:
+                        raise
+                    if consumer is not None:
+                        await consumer.close()
+                        consumer = None
+                    await asyncio.to_thread(stopping.wait, retries.failed(problem))
+                    continue
+                retries.worked()
                 if not _is_nothing(outcome):
                     _say(f"nats:{stream}", outcome)
                 elif until_idle:
                     return
         finally:
-            await consumer.close()
+            if consumer is not None:
+                await consumer.close()
 
     with opened(path, organization) as billing:
         try:

@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from usagebill.billing import Billing
-from usagebill.process.logs import Log
 from usagebill.sources.intake import Intake, Outcome
 from usagebill.sources.payloads import arrival_of
 
 try:
     import nats
-    from nats.errors import TimeoutError as NothingCame
+    from nats.errors import Error as _NatsError
+    from nats.js.errors import NotFoundError as _NoStream
 except ModuleNotFoundError:  # the extra `nats` is not installed
     nats = None  # type: ignore[assignment]
+    _NatsError = _NoStream = OSError  # type: ignore[assignment,misc]
 
-_log = Log("usagebill.sources")
+# A broker that is away, or a stream that is silent in an unusual way: worth another attempt.
+PASSING: tuple[type[Exception], ...] = (_NatsError, OSError)
 
 
 class JetStreamConsumer:
@@ -36,12 +38,19 @@ class JetStreamConsumer:
     ) -> Self:
         """Connect, and create the durable consumer if there is none. `options` are those of `nats.connect`.
 
-        Raises `RuntimeError` if the package is missing.
+        Raises `RuntimeError` if the package or the stream is missing, `PASSING` if the broker cannot be reached.
         """
         if nats is None:
             raise RuntimeError("NATS needs the package nats-py: pip install 'usagebill[nats]'")
         connection = await nats.connect(list(servers), **options)
-        subscription = await connection.jetstream().pull_subscribe("", durable=durable, stream=stream)
+        try:
+            subscription = await connection.jetstream().pull_subscribe("", durable=durable, stream=stream)
+        except _NoStream as problem:
+            await connection.close()
+            raise RuntimeError(f"there is no stream {stream!r} at the broker") from problem
+        except BaseException:
+            await connection.close()
+            raise
         return cls(billing, connection, subscription, stream, batch)
 
     async def close(self) -> None:
@@ -52,10 +61,12 @@ class JetStreamConsumer:
         """Ingest the messages that arrive within this many seconds, at most a batch, and acknowledge them.
 
         If the events cannot be stored, the messages are returned to the broker at once and the problem is raised.
+        Raises `PASSING` if the connection is lost.
         """
-        try:
-            messages = await self._subscription.fetch(self._batch, timeout=seconds)
-        except NothingCame:
+        messages = await self._fetched(seconds)
+        if not messages:
+            if not self._connection.is_connected:
+                raise ConnectionError("the connection to the broker is lost")
             return Outcome()
         arrivals = [
             arrival_of(message.metadata.sequence.stream, message.data, message.headers or {}) for message in messages
@@ -71,3 +82,11 @@ class JetStreamConsumer:
             await message.ack()
         await self._connection.flush()
         return outcome
+
+    async def _fetched(self, seconds: float) -> Sequence[Any]:
+        # Depending on what ends first, the client says of a silent stream that it timed out, or hands out nothing.
+        try:
+            messages: Sequence[Any] = await self._subscription.fetch(self._batch, timeout=seconds)
+        except TimeoutError:
+            return ()
+        return messages
