@@ -143,6 +143,7 @@ def serve(
     body_seconds: float = 20.0,
     answer_seconds: float = 60.0,
     drain_seconds: float = 1.0,
+    keep_alive_seconds: int = 75,
     on_start: Callable[[], None] = lambda: None,
     sandbox: MovedByHand | None = None,
 ) -> None:
@@ -150,7 +151,8 @@ def serve(
 
     At most `connections` are open at a time, fewer if the system permits fewer open files: the one silent for longest
     makes room for a new one. A request's head must arrive within `head_seconds`, its body within `body_seconds` and one
-    more for each 16 KiB. A client that reads nothing of an answer for `answer_seconds` is disconnected.
+    more for each 16 KiB. A client that reads nothing of an answer for `answer_seconds` is disconnected, and one that
+    asks nothing more for `keep_alive_seconds`: longer than proxies keep theirs, so that it is they who end them.
 
     On SIGTERM `/ready` turns 503 and requests are still accepted for `drain_seconds`, so that a load balancer can move
     them elsewhere. Then, as on SIGINT at once, requests in flight finish, the workers finish their job, and this
@@ -167,6 +169,7 @@ def serve(
         access_log=False,
         server_header=False,
         lifespan="off",
+        timeout_keep_alive=keep_alive_seconds,
         timeout_graceful_shutdown=30,
     )
     server = Server(config, connections, drain_seconds, on_start)

@@ -68,6 +68,18 @@ def test_half_a_head_is_not_waited_for_for_ever(impatient: Service, sent: bytes)
 
 
 @own_server
+def test_a_connection_that_asks_nothing_more_is_kept_as_long_as_the_setting_says(tmp_path: Path) -> None:
+    asked = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    with (
+        Service(tmp_path / "billing.db", "--keep-alive-seconds", "1") as service,
+        connect(service, asked) as connection,
+    ):
+        assert received(connection).startswith(b"HTTP/1.1 200 OK\r\n")
+    # Longer than proxies keep theirs.
+    assert "USAGEBILL_KEEP_ALIVE_SECONDS; default: 75" in " ".join(command_here("serve", "--help").split())
+
+
+@own_server
 def test_nor_is_half_a_head_that_follows_another_request(impatient: Service) -> None:
     with connect(impatient, b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n") as connection:
         answers = b""

@@ -126,6 +126,15 @@ def _first_key(work: Work) -> str | None:
     help="Close the connection if a client reads nothing of its response for this many seconds.",
 )
 @click.option(
+    "--keep-alive-seconds",
+    type=click.IntRange(1),
+    default=75,
+    show_default=True,
+    envvar="USAGEBILL_KEEP_ALIVE_SECONDS",
+    show_envvar=True,
+    help="Close a connection that asks nothing more for this many seconds; longer than the proxy in front does.",
+)
+@click.option(
     "--drain-seconds",
     type=Seconds(may_be_zero=True),
     default=1.0,
@@ -149,6 +158,7 @@ def serve(
     head_seconds: float,
     body_seconds: float,
     answer_seconds: float,
+    keep_alive_seconds: int,
     drain_seconds: float,
     log_format: LogFormat | None,
     log_level: str,
@@ -205,6 +215,7 @@ def serve(
             body_seconds=body_seconds,
             answer_seconds=answer_seconds,
             drain_seconds=drain_seconds,
+            keep_alive_seconds=keep_alive_seconds,
             on_start=announce,
         )
 
