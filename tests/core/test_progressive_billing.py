@@ -271,14 +271,17 @@ class Period:
     def _place(number: int) -> tuple[datetime, str]:
         return NOW + timedelta(hours=number), str(number)
 
+    def billed_until(self, last: int) -> int:
+        return sum(invoice.billed_cents for place, invoice in self.standing.items() if place <= last)
+
     @property
     def billed(self) -> int:
-        return sum(invoice.billed_cents for invoice in self.standing.values())
+        return self.billed_until(len(self.usage))
 
 
 @given(st.data(), st.lists(st.integers(0, 50), min_size=1, max_size=8))
 def test_invoices_voided_and_regenerated_in_any_order_bill_the_usage_once(data: st.DataObject, used: list[int]) -> None:
-    """Those in force never bill more than the usage of the last of them, and all of it if none is missing."""
+    """Those in force up to each of them never bill more than its usage, and together all of it if none is missing."""
     period = Period()
     for cents in used:
         period.usage.append((period.usage or [0])[-1] + cents)
@@ -289,11 +292,28 @@ def test_invoices_voided_and_regenerated_in_any_order_bill_the_usage_once(data: 
                 del period.standing[place]
             else:
                 period.bill(place)
-        assert period.billed <= max((invoice.usage_cents for invoice in period.standing.values()), default=0)
+        for place, invoice in period.standing.items():
+            assert period.billed_until(place) <= invoice.usage_cents
     missing = [place for place in range(len(period.usage)) if place not in period.standing]
     for place in data.draw(st.permutations(missing)):
         period.bill(place)
     assert period.billed == period.already_billed(len(used), period.usage[-1]) == period.usage[-1]
+
+
+def test_usage_that_a_voided_invoice_had_billed_is_not_billed_by_one_before_it() -> None:
+    """1, and 1 more that the third bills. The second bills the 1 of the first, which so has nothing left to bill."""
+    period = Period(usage=[1, 1, 2, 2])
+    for place in (1, 2, 3):
+        period.bill(place)
+    del period.standing[2]
+    period.bill(0)
+    assert [(place, invoice.billed_cents) for place, invoice in sorted(period.standing.items())] == [
+        (0, 0),
+        (1, 1),
+        (3, 0),
+    ]
+    period.bill(2)
+    assert period.billed == 2
 
 
 @pytest.mark.parametrize(

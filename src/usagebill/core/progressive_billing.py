@@ -174,14 +174,16 @@ class BilledAhead:
 def already_billed(ahead: Sequence[BilledAhead], place: Place, usage_cents: int) -> int:
     """The cents that the progressive billing invoices in force have billed of the period's `usage_cents` until a place.
 
-    Usage that the last of them lists beyond those is not meant, though it has billed it: so voided invoices may be
-    regenerated in any order, and together bill the usage once.
+    Usage that later ones list beyond those is not meant, though they have billed it. Each later one leaves room only
+    for what those until it have not billed of its own usage: so voided invoices may be regenerated in any order, those
+    in force bill no usage twice whichever others are void, and together bill it once.
     """
-    if not ahead:
-        return 0
-    last = max(ahead, key=lambda billed: billed.place)
-    beyond = max(0, last.usage_cents - usage_cents) if last.place > place else 0
-    return max(0, sum(billed.billed_cents for billed in ahead) - beyond)
+    billed = sum(other.billed_cents for other in ahead if other.place <= place)
+    most = max(0, billed)
+    for later in sorted((other for other in ahead if other.place > place), key=lambda other: other.place):
+        billed += later.billed_cents
+        most = max(most, billed - max(0, later.usage_cents - usage_cents))
+    return most
 
 
 def fees_billed_before(fees: Iterable[Fee], billed: Sequence[ProgressiveFee], subscription_id: str) -> list[Fee]:
