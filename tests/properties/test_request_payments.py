@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from tests.examples import examples
 from tests.scenarios import Scenario
 from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
 from usagebill.core.payments import GIVEN_BACK, SURPLUS_BACK, Payment
@@ -22,6 +23,7 @@ from usagebill.storage.conditions import eq
 
 pytestmark = pytest.mark.slow
 
+CONNECTION = "connection"
 _EVENTS = {
     ChargeStatus.SUCCEEDED: (PaymentEvent.CHARGE_SUCCEEDED, PaymentEvent.NOTICE_SUCCEEDED),
     ChargeStatus.PROCESSING: (PaymentEvent.CHARGE_PROCESSING, PaymentEvent.NOTICE_PROCESSING),
@@ -41,6 +43,21 @@ _STEPS = st.one_of(
 )
 
 
+def connect(work: Work) -> None:
+    """A connection to a provider that has collected the payments of requests."""
+    work.tx.insert(
+        PaymentConnection(
+            id=CONNECTION,
+            organization_id=work.organization.id,
+            kind="stripe",
+            code="main",
+            name="Main",
+            created_at=work.now,
+            updated_at=work.now,
+        )
+    )
+
+
 def collected(work: Work, at: int, status: ChargeStatus, of_notice: bool, amount: int | None) -> None:
     """What a provider says of a payment of a request: of all that is due, or of some other amount."""
     requests = work.tx.find(PaymentRequest)
@@ -57,6 +74,7 @@ def collected(work: Work, at: int, status: ChargeStatus, of_notice: bool, amount
         organization_id=work.organization.id,
         customer_id=request.customer_id,
         payment_request_id=request.id,
+        connection_id=CONNECTION,
         amount_cents=cents,
         amount_currency=request.currency,
         created_at=work.now,
@@ -96,9 +114,11 @@ def check(reader: Reader) -> None:
 
 @examples(25, deadline=None)
 @given(st.lists(_STEPS, min_size=1, max_size=12))
+@example([("ask", {0}, None), ("void", 0, None), ("collected", 0, (ChargeStatus.SUCCEEDED, False, 1))])
 def test_every_cent_received_is_on_an_invoice_and_has_a_receipt(steps: list[tuple[str, Any, Any]]) -> None:
     with Scenario(now="2024-03-01T00:00:00Z") as box:
         box.customer()
+        box.billing.writing(connect)
         box.add_on("setup", 1)
         invoices = []
         for units in (100, 50, 75, 300):
