@@ -14,6 +14,7 @@ from inspect import signature, unwrap
 from typing import Any, TypeVar
 
 from usagebill.core.customers import Customer
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.jobs import Job
@@ -162,11 +163,19 @@ def _subjects(reader: Reader, customer_ids: Sequence[str]) -> list[str]:
     ]
 
 
-def settle_backlog(work: Work, *subjects: str, needed: bool = True) -> None:
-    """Run the overdue jobs of customers and other subjects in order, as `catch_up` does: for jobs, which run in order
-    themselves, and for what is yet to come.
+def catch_up_before(work: Work, customer_ids: Collection[str]) -> None:
+    """What `catch_up` runs, but of this very instant the customers' own jobs alone: for jobs that new events set off at
+    once, ahead of overdue ones. Others of this instant follow from the same events, and have their turn.
     """
-    while subjects and (job := work.tx.jobs.overdue(subjects, work.now)) is not None:
+    catch_up(work.at(work.now - MICROSECOND), customer_ids)
+    settle_backlog(work, *customer_ids, needed=False)
+
+
+def settle_backlog(work: Work, *customer_ids: str, needed: bool = True) -> None:
+    """Run the customers' own overdue jobs in order, as `catch_up` does: for jobs, which run in order themselves, and
+    for what is yet to come.
+    """
+    while customer_ids and (job := work.tx.jobs.overdue(customer_ids, work.now)) is not None:
         problem = _problem_with(work, job)
         if problem is None:
             continue

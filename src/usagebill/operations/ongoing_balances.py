@@ -10,7 +10,7 @@ from usagebill.core.subscriptions import UNENDED, Subscription
 from usagebill.core.tasks import RefreshWallets
 from usagebill.core.wallets import Wallet, WalletStatus
 from usagebill.operations.alert_watch import watch_wallet
-from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.backlog import catch_up_before
 from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
 from usagebill.operations.wallets.rules import check_threshold
 from usagebill.queries.alerts import alerts_of_wallets
@@ -36,7 +36,7 @@ def refresh(work: Work, task: RefreshWallets) -> None:
 
     The customer's backlog is settled first, because it decides which usage is billed and which is ongoing.
     """
-    settle_backlog(work, task.customer_id, needed=False)
+    catch_up_before(work, (task.customer_id,))
     customer = work.tx.get(Customer, task.customer_id, deleted=True)
     wallets = active_wallets(work, task.customer_id)
     if customer is None or not wallets:

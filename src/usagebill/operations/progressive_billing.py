@@ -35,7 +35,7 @@ from usagebill.core.progressive_billing import (
 from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckUsageThresholds
 from usagebill.operations.alert_watch import watch_subscription
-from usagebill.operations.backlog import after_backlog, of_subscriptions, settle_backlog
+from usagebill.operations.backlog import after_backlog, catch_up_before, of_subscriptions, settle_backlog
 from usagebill.operations.invoices.record import record
 from usagebill.operations.usage_so_far import amount_if, note_events, stop_watching
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
@@ -88,7 +88,7 @@ def check(work: Work, task: CheckUsageThresholds) -> None:
     if subscription is None or subscription.status not in UNENDED:
         stop_watching(work, task.subscription_id)
         return
-    settle_backlog(work, subscription.customer_id, subscription.id, needed=False)
+    catch_up_before(work, (subscription.customer_id,))
     subscription = work.tx.first(
         Subscription,
         eq("external_id", subscription.external_id),
@@ -100,7 +100,7 @@ def check(work: Work, task: CheckUsageThresholds) -> None:
     if subscription is None:
         return
     if subscription.id != task.subscription_id:
-        # The check of one that has just begun may be overdue itself.
+        # The check of one that has just begun may be due at this instant itself.
         settle_backlog(work, subscription.customer_id, subscription.id, needed=False)
     thresholds = applicable_thresholds(work, subscription)
     if not thresholds:

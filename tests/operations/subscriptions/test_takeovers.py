@@ -115,6 +115,33 @@ def test_usage_before_an_overdue_run_passes_a_threshold_at_that_run(old_has_thre
 
 
 @pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("watched", ["thresholds of the old plan", "wallet"])
+def test_usage_before_an_overdue_run_passes_a_threshold_before_its_period_closes(watched: str, late: bool) -> None:
+    """20 units before the run of 1 June are billed by it; what the next event, of 5 July, sets off closes June."""
+    with Scenario(now="2024-05-10T00:00:00Z") as box:
+        box.customer()
+        charge = charge_on(box.metric("gb"), amount="1")
+        thresholds = [{"amount_cents": 1000, "recurring": True}]
+        of_old = thresholds if watched == "thresholds of the old plan" else []
+        box.plan(charge, amount_cents=6200, usage_thresholds=of_old)
+        box.plan(charge, code="small", amount_cents=0, usage_thresholds=thresholds)
+        box.subscribe()
+        if watched == "wallet":
+            wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "name": "w"}
+            box.post("/wallets", wallet={**wallet, "granted_credits": "1"})
+        box.subscribe("small")
+        box.travel_to(BEFORE_RUN)
+        box.event("gb", value=20)
+        (box.jump_to if late else box.travel_to)("2024-07-05T12:00:00Z")
+        box.event("gb", value=1)
+        box.run_due()
+        stages = [one for one in box.invoices() if one["invoice_type"] == "progressive_billing"]
+        assert [(one["created_at"], one["fees_amount_cents"]) for one in stages] == [("2024-06-01T00:10:00Z", 2000)]
+        june = next(one for one in box.invoices() if one["created_at"] == "2024-07-01T00:10:00Z")
+        assert (june["fees_amount_cents"], june["progressive_billing_credit_amount_cents"]) == (2000, 2000)
+
+
+@pytest.mark.parametrize("late", [False, True])
 def test_a_threshold_passed_while_the_start_is_overdue_is_billed_at_once(late: bool) -> None:
     with Scenario(now="2024-05-10T00:00:00Z") as box:
         charge = charge_on(box.metric("gb"), amount="1")

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
-from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoice_triggers import Trigger, of_event
 from usagebill.core.periods.schedule import awaited_run
 from usagebill.core.running_usage import RunningValue
 from usagebill.core.subscriptions import Subscription, subscription_at
 from usagebill.core.tasks import ProcessEvents
-from usagebill.operations.backlog import catch_up, of_named_subscriptions, settle_backlog
+from usagebill.operations.backlog import catch_up_before, of_named_subscriptions
 from usagebill.operations.invoices.record import record
 from usagebill.operations.invoices.standalone_fees import keep_standalone
 from usagebill.queries.events import events_of
@@ -51,9 +50,7 @@ def _process(work: Work, events: Sequence[Event]) -> None:
     if work.tx.jobs.overdue(None, work.now) is not None:
         names = {event.external_subscription_id for event in events if event.external_subscription_id is not None}
         customer_ids = of_named_subscriptions(work, names)
-        # What is due at this very instant follows from the same events, but for what is the customers' own.
-        catch_up(work.at(work.now - MICROSECOND), customer_ids)
-        settle_backlog(work, *customer_ids, needed=False)
+        catch_up_before(work, customer_ids)
     for event in _without_waiting(work, events):
         bill_event(work, event)
 
