@@ -134,3 +134,35 @@ def test_a_fixed_coupon_is_shared_over_all_rates_as_if_nothing_had_been_billed_a
     shares = {fee["item"]["type"]: float(fee["precise_coupons_amount_cents"]) for fee in closing["fees"]}
     assert shares == {"charge": 250, "subscription": 750}
     assert box.billing.audit().findings == ()
+
+
+def test_what_was_billed_ahead_is_deducted_whole_though_shares_of_a_coupon_do_not_come_out_even(box: Scenario) -> None:
+    subscribed(box, 10499, percentage_rate="33.33", frequency="recurring", frequency_duration=2)
+    box.event("level", value=19)
+    box.travel_to("2024-02-01T01:00:00Z")
+    assert box.get("/credit_notes")["credit_notes"] == []  # usage did not fall
+    stage, closing = sorted(box.invoices(), key=lambda invoice: str(invoice["created_at"]))
+    assert (stage["fees_amount_cents"], stage["coupons_amount_cents"]) == (1900, 633)
+    assert closing["progressive_billing_credit_amount_cents"] == 1900
+    assert closing["coupons_amount_cents"] == 3499  # 33.33 % of 123.99 less 19.00
+    assert box.billing.audit().findings == ()
+
+
+def test_a_coupon_that_was_given_between_two_invoices_ahead_takes_nothing_off_the_first(box: Scenario) -> None:
+    level = charge_on(box.metric("level", aggregation_type="latest_agg"), amount="1")
+    box.plan(level, amount_cents=2170, usage_thresholds=[{"amount_cents": 1500, "recurring": True}])
+    box.subscribe()
+    box.event("level", value=19)
+    box.post("/coupons", coupon={**FIXED, "coupon_type": "percentage", "percentage_rate": "50", "frequency": "forever"})
+    box.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "off"})
+    box.event("level", value=40)
+    box.travel_to("2024-02-01T01:00:00Z")
+    assert box.get("/credit_notes")["credit_notes"] == []  # usage did not fall
+    first, second, closing = sorted(
+        box.invoices(), key=lambda invoice: str(invoice["issuing_date"] + invoice["number"])
+    )
+    assert (first["sub_total_excluding_taxes_amount_cents"], second["coupons_amount_cents"]) == (1900, 1050)
+    assert closing["progressive_billing_credit_amount_cents"] == 4000
+    assert closing["coupons_amount_cents"] == 1085
+    assert cost(box) == 1900 + (2100 + 2170) // 2
+    assert box.billing.audit().findings == ()

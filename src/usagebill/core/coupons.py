@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from types import MappingProxyType
 
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.life_cycles import following
-from usagebill.core.numbers import ZERO, add, divide, multiply, round_cents, round_to, total, truncate_cents
+from usagebill.core.numbers import ZERO, add, divide, multiply, round_cents, round_to, subtract, total, truncate_cents
 from usagebill.core.taxes import net_of_coupons
 
 _SHARE_DECIMALS = 5
@@ -233,9 +234,15 @@ def apply_coupon(
     return [changed.get(fee.id, fee) for fee in fees], credit
 
 
-def with_discount(fees: Mapping[str, Fee], bases: Sequence[Fee], credit: Decimal, base: Decimal) -> dict[str, Fee]:
+def with_discount(
+    fees: Mapping[str, Fee],
+    bases: Sequence[Fee],
+    credit: Decimal,
+    base: Decimal,
+    least: Mapping[str, Decimal] = MappingProxyType({}),
+) -> dict[str, Fee]:
     """Those of `fees`, by id, that share a discount: in proportion to what is left of them in `bases`, of `base` cents
-    in all. Shares have 5 decimals, and no share exceeds its fee.
+    in all. Shares have 5 decimals, and no share exceeds its fee, or takes it below the `least` that it comes to.
     """
     if base <= ZERO:
         return {}
@@ -246,7 +253,8 @@ def with_discount(fees: Mapping[str, Fee], bases: Sequence[Fee], credit: Decimal
         credited = round_to(add(fee.precise_coupons_amount_cents, share), _SHARE_DECIMALS)
         # A negative fee takes a negative share, so that the shares add up.
         amount = Decimal(fee.amount_cents)
-        discount = min(credited, amount) if amount >= ZERO else max(credited, amount)
+        most = max(subtract(amount, least.get(fee.id, ZERO)), fee.precise_coupons_amount_cents)
+        discount = min(credited, most) if amount >= ZERO else max(credited, amount)
         changed[fee.id] = replace(fee, precise_coupons_amount_cents=discount)
     return changed
 

@@ -196,6 +196,27 @@ def fees_billed_before(fees: Iterable[Fee], billed: Sequence[ProgressiveFee], su
     ]
 
 
+def paid_ahead(fees: Sequence[Fee], billed: Sequence[ProgressiveFee]) -> dict[str, Decimal]:
+    """The cents (less coupons) that were billed before of each of `fees`, by id, less those by which its usage has
+    fallen since.
+    """
+    fee_of = _by_usage(fees)
+    amount_of = {fee.id: Decimal(fee.amount_cents) for fee in fees}
+    listed: dict[str, Decimal] = {}
+    paid: dict[str, Decimal] = {}
+    for earlier in billed:
+        fee_id = fee_of.get(_usage(earlier))
+        if fee_id is not None:
+            listed[fee_id] = add(listed.get(fee_id, ZERO), Decimal(earlier.amount_cents))
+            paid[fee_id] = add(paid.get(fee_id, ZERO), max(earlier.net_cents, ZERO))
+    return {
+        id: kept
+        for id, cents in listed.items()
+        if (kept := min(subtract(paid[id], max(subtract(cents, amount_of[id]), ZERO)), amount_of[id])) > ZERO
+        and cents > ZERO
+    }
+
+
 def deduction(
     fees: Sequence[Fee],
     billed: Sequence[ProgressiveFee],
@@ -211,16 +232,12 @@ def deduction(
     is taken from the open amounts of fees with the same taxes, and is surplus if there are none: on other fees it would
     change the taxes that are due. Shares have five decimals and add up to the deducted cents.
     """
-    fee_of = {
-        (fee.charge_id, fee.charge_filter_id, _group(fee.grouped_by)): fee.id
-        for fee in fees
-        if fee.true_up_parent_fee_id is None
-    }
+    fee_of = _by_usage(fees)
     room = {fee.id: _open(fee) for fee in fees}
     shares = dict.fromkeys(room, ZERO)
     beyond: dict[TaxKeys, Decimal] = {}
     for earlier in billed:
-        fee_id = fee_of.get((earlier.charge_id, earlier.charge_filter_id, _group(earlier.grouped_by)))
+        fee_id = fee_of.get(_usage(earlier))
         net = max(earlier.net_cents, ZERO)
         share = ZERO if fee_id is None else min(net, subtract(room[fee_id], shares[fee_id]))
         if fee_id is not None:
@@ -265,8 +282,12 @@ def _spread(cents: Decimal, room: Mapping[_Key, Decimal]) -> dict[_Key, Decimal]
     return _scaled(room, min(cents, total(room.values())))
 
 
-def _group(grouped_by: Mapping[str, str | None]) -> tuple[tuple[str, str | None], ...]:
-    return tuple(sorted(grouped_by.items()))
+def _by_usage(fees: Iterable[Fee]) -> dict[tuple[object, ...], str]:
+    return {_usage(fee): fee.id for fee in fees if fee.true_up_parent_fee_id is None}
+
+
+def _usage(fee: Fee | ProgressiveFee) -> tuple[object, ...]:
+    return fee.charge_id, fee.charge_filter_id, tuple(sorted(fee.grouped_by.items()))
 
 
 def _open(fee: Fee) -> Decimal:

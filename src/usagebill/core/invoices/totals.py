@@ -33,9 +33,9 @@ from usagebill.core.fees import Fee, TaxKeys
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.progressive import discounts, with_returned
 from usagebill.core.invoices.records import Credit, CreditType, Invoice
-from usagebill.core.numbers import ZERO, subtract, total
+from usagebill.core.numbers import ZERO, add, subtract, total
 from usagebill.core.prepaid import AvailableWallet, allocated, invoiced_transaction, split_by_origin
-from usagebill.core.progressive_billing import ProgressiveFee, deduction, fees_billed_before
+from usagebill.core.progressive_billing import ProgressiveFee, deduction, fees_billed_before, paid_ahead
 from usagebill.core.statuses import PaymentStatus, TaxStatus
 from usagebill.core.taxes import Tax, invoice_taxes, net_of_coupons, summed_fee_taxes, tax_keys, taxed_fee
 from usagebill.core.wallet_transactions import WalletTransaction
@@ -332,7 +332,11 @@ def fee_by_fee_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> Invoi
 
 
 def _without_deductions(draft: InvoiceInProgress, inputs: SettlementInputs) -> tuple[Fee, ...]:
-    """The fees less what coupons take off them here and on progressive billing invoices together."""
+    """The fees less what coupons take off them here and on progressive billing invoices together.
+
+    As far as its usage has not fallen, a fee comes to no less than these billed: not all of them had every coupon, and
+    shares of a coupon do not come out even.
+    """
     cents_of = dict(draft.given)
     for line in draft.invoice.credits:
         if line.item_type == CreditType.COUPON and line.source_id is not None:
@@ -340,16 +344,20 @@ def _without_deductions(draft: InvoiceInProgress, inputs: SettlementInputs) -> t
     every = [*inputs.of(AvailableCoupon), *(held for billed in inputs.progressive for held in billed.coupons)]
     coupons = {held.applied.id: (held.applied, held.targets) for held in every if held.applied.id in cents_of}
     fees = {fee.id: replace(fee, precise_coupons_amount_cents=ZERO) for fee in draft.fees}
+    paid: dict[str, Decimal] = {}
+    for billed in inputs.progressive:
+        paid |= paid_ahead(fees_billed_before(draft.fees, billed.fees, billed.subscription_id), billed.fees)
     for applied, targets in in_order(list(coupons.values())):
         # A coupon of this invoice alone takes off what has not been billed, another what would be due without that;
-        # what finds no room there, as other coupons are shared anew, any fee takes.
+        # what finds no room there, any fee takes, at last even what was paid before.
         bases = fees.values() if applied.id in draft.given else draft.discounted[applied.id]
         matching = [fee for fee in bases if targets.matches(fee, inputs.plan_of.get(fee.subscription_id or ""))]
         left = Decimal(cents_of[applied.id])
-        for ids in (None, {fee.id for fee in matching}, set(fees)):
-            weighed = matching if ids is None else [fee for fee in fees.values() if fee.id in ids]
+        ids = {fee.id for fee in matching}
+        for among, least in ((None, paid), (ids, paid), (ids, {}), (set(fees), {})):
+            weighed = matching if among is None else [_above(fees[id], least) for id in fees if id in among]
             base = total(net_of_coupons(fee) for fee in weighed)
-            after = with_discount(fees, weighed, left, base)
+            after = with_discount(fees, weighed, left, base, least)
             left = subtract(
                 left, total(subtract(net_of_coupons(fees[id]), net_of_coupons(fee)) for id, fee in after.items())
             )
@@ -357,6 +365,14 @@ def _without_deductions(draft: InvoiceInProgress, inputs: SettlementInputs) -> t
             if left.copy_abs() < _NOTHING:
                 break
     return tuple(fees.values())
+
+
+def _above(fee: Fee, least: Mapping[str, Decimal]) -> Fee:
+    """The fee less the `least` that it comes to, as far as coupons have left it that."""
+    if fee.id not in least:
+        return fee
+    cents = min(least[fee.id], net_of_coupons(fee))
+    return replace(fee, precise_coupons_amount_cents=add(fee.precise_coupons_amount_cents, cents))
 
 
 def _known_taxes(draft: InvoiceInProgress, inputs: SettlementInputs) -> Mapping[str, TaxKeys] | None:
