@@ -24,18 +24,11 @@ from typing import Any, Final
 
 import psycopg
 
-from usagebill.storage.conditions import Condition, Item, Order, SameText
+from usagebill.storage.conditions import Condition, Item, SameText
 from usagebill.storage.listings import Facet, Flag, Joined
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.locks import lock_key
-from usagebill.storage.postgresql.queries import (
-    condition_sql,
-    folded_column,
-    order_sql,
-    order_terms,
-    pattern_of,
-    where_sql,
-)
+from usagebill.storage.postgresql.queries import RECORD_SQL, folded_column, pattern_of
 from usagebill.storage.postgresql.rows import escaped, folded_name, rows_of
 from usagebill.storage.record_sql import is_nullable, quoted
 from usagebill.storage.sql.list_counts import CounterAudit
@@ -53,6 +46,7 @@ from usagebill.storage.sql.listed import (
     shown_columns,
     shown_sql,
 )
+from usagebill.storage.sql.queries import literal
 from usagebill.storage.tables import TABLES, Table, table_of
 
 TEXT: Final = 'text COLLATE "C"'
@@ -82,24 +76,10 @@ class PostgresLists(ListsDialect):
 
     few = 5_000
     joins = "JOIN"
-    true = "TRUE"
-
-    def condition(self, kind: type, condition: Condition, row: str, values: list[Any], gathered: bool) -> str:
-        return condition_sql(kind, condition, row, values, gathered)
-
-    def where(self, kind: type, conditions: Sequence[Condition], organization_id: str) -> Sql:
-        return where_sql(kind, conditions, organization_id, True)
-
-    def order(self, kind: type, order: Sequence[Order]) -> str:
-        return order_sql(kind, order)
-
-    def literal(self, kind: type, condition: Condition) -> str:
-        values: list[Any] = []
-        first, *parts = condition_sql(kind, condition, "t", values).split("?")
-        return first + "".join(chain.from_iterable(zip(map(_literal, values), parts, strict=True)))
+    records = RECORD_SQL
 
     def shown(self, kind: type, condition: Condition) -> str:
-        return self.literal(kind, condition)
+        return self.records.literal(kind, condition)
 
     def flag(self, test: str) -> str:
         return f"CASE WHEN {test} THEN 1 ELSE 0 END"
@@ -113,7 +93,7 @@ class PostgresLists(ListsDialect):
     def by_facets(self, table: Table, filters: Sequence[Condition], organization_id: str) -> Sql:
         values: list[Any] = [organization_id]
         tests = ["t.organization_id = ?", shown_sql(self, table, "t")]
-        tests += [self.condition(table.kind, condition, "t", values, True) for condition in filters]
+        tests += [self.records.condition(table.kind, condition, "t", values, True) for condition in filters]
         return f"(SELECT t.* FROM {quoted(table.name)} t WHERE {' AND '.join(tests)} OFFSET 0) t", values
 
     def by_range(self, table: Table, column: str) -> str:
@@ -178,13 +158,6 @@ def _listed() -> list[Table]:
     return [table for table in TABLES if table.listing is not None]
 
 
-def _literal(value: object) -> str:
-    """A value written out in SQL."""
-    if isinstance(value, list):
-        return f"ARRAY[{', '.join(map(_literal, value))}]"
-    return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
-
-
 def _texts_sql(table: Table, row: str) -> str:
     """All searched texts of a `row` as one; of the table of an index if that is empty."""
     assert table.listing is not None
@@ -194,7 +167,7 @@ def _texts_sql(table: Table, row: str) -> str:
 
 
 def _item_keys_sql(column: str, prefix: str = "") -> str:
-    return f"item_keys({prefix}organization_id, {_literal(column)}, {prefix}{quoted(column)})"
+    return f"item_keys({prefix}organization_id, {literal(column)}, {prefix}{quoted(column)})"
 
 
 def _items_sql(table: Table, column: str, row: str) -> str:
@@ -213,7 +186,7 @@ def index_definitions(table: Table) -> Iterator[tuple[str, str]]:
     listing = table.listing
     if listing is None:
         return
-    order = order_terms(table.kind, listing.order)
+    order = RECORD_SQL.order_terms(table.kind, listing.order)
     shown = shown_sql(DIALECT, table, "")
     sorted_by = {"id", "deleted_at", *(item.column for item in listing.order)}
     included = ", ".join(quoted(column) for column in _short_columns(table) if column not in sorted_by)
@@ -223,7 +196,7 @@ def index_definitions(table: Table) -> Iterator[tuple[str, str]]:
     leading = {index[0].split(" ")[0] for index in table.indexes} | {listing.order[0].column}
     for facet in own_facets(table):
         if isinstance(facet, Flag):
-            test = of_row(DIALECT.literal(table.kind, facet.condition), "")
+            test = of_row(RECORD_SQL.literal(table.kind, facet.condition), "")
             yield _index(table, f"facet_{facet.name}", [], f"{shown} AND {test}")
         elif isinstance(facet, str) and facet not in leading:
             yield _index(table, f"facet_{facet}", [quoted(facet)], shown)

@@ -15,25 +15,15 @@ from usagebill.storage.postgresql.listed import DIALECT, PostgresListCounts
 from usagebill.storage.postgresql.locks import Locked, Locks
 from usagebill.storage.postgresql.memory import Memory
 from usagebill.storage.postgresql.pending import Pending
-from usagebill.storage.postgresql.queries import order_sql, where_sql
 from usagebill.storage.postgresql.rows import insert_sql, rows_of, select_sql, sql_value
 from usagebill.storage.postgresql.sequences import Sequences
 from usagebill.storage.postgresql.unique_rules import broken_rule
 from usagebill.storage.record_sql import bounded, quoted
-from usagebill.storage.sql.transaction import RecordSql, SqlTransaction, hashable
+from usagebill.storage.sql.transaction import SqlTransaction, hashable
 from usagebill.storage.tables import Table, table_of
 
 R = TypeVar("R")
 T = TypeVar("T")
-
-
-_SQL = RecordSql(
-    where=where_sql,
-    order=order_sql,
-    exact_sum="coalesce(SUM({}::numeric), 0)",
-    gathers_groups=True,
-    lists=DIALECT,
-)
 
 
 class PostgresTransaction(SqlTransaction):
@@ -50,7 +40,7 @@ class PostgresTransaction(SqlTransaction):
         locks: Locks | None = None,
         pending: Pending | None = None,
     ) -> None:
-        super().__init__(organization_id, memory or Memory(), _SQL)
+        super().__init__(organization_id, memory or Memory(), DIALECT)
         self._connection = connection
         self._locks = locks
         self._pending = pending
@@ -131,9 +121,9 @@ class PostgresTransaction(SqlTransaction):
     def each(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
     ) -> Iterator[R]:
-        where, values = where_sql(kind, conditions, self._organization_id, deleted)
+        where, values = self._sql.where(kind, conditions, self._organization_id, deleted)
         codec = rows_of(kind).codec
-        for row in self._connection.stream(select_sql(codec.kind) + where + order_sql(kind, order), values):
+        for row in self._connection.stream(select_sql(codec.kind) + where + self._sql.order(kind, order), values):
             yield codec.record(row)
 
     # Siblings: what is asked of one record is read for those that follow it in a list
@@ -164,7 +154,7 @@ class PostgresTransaction(SqlTransaction):
         if not self._reads_ahead:
             return
         siblings = self._memory.siblings
-        where, bound = where_sql(kind, conditions, self._organization_id, deleted)
+        where, bound = self._sql.where(kind, conditions, self._organization_id, deleted)
         corresponding = siblings.corresponding(bound)
         if corresponding is None:
             return
@@ -172,7 +162,7 @@ class PostgresTransaction(SqlTransaction):
         question = kind, where, corresponding.places, tuple(order), limit
         if not siblings.are_worth_asking_for(question, first, rows):
             return
-        codec, ordered = rows_of(kind).codec, order_sql(kind, order)
+        codec, ordered = rows_of(kind).codec, self._sql.order(kind, order)
         bounds = "" if limit is None else f" LIMIT {bounded(limit)}"
         answers: list[list[Any]] = [[] for _ in rows]
         for row in self._connection.execute(

@@ -21,7 +21,6 @@ from usagebill.storage.conditions import (
     Has,
     Negate,
     Null,
-    Order,
     Related,
     Search,
     Within,
@@ -29,6 +28,7 @@ from usagebill.storage.conditions import (
 )
 from usagebill.storage.listings import Facet, Flag, Joined, Listing
 from usagebill.storage.record_sql import can_be_deleted, quoted
+from usagebill.storage.sql.queries import RecordSql
 from usagebill.storage.tables import Table, table_of
 
 # SQL, and the values it binds.
@@ -54,25 +54,7 @@ class ListsDialect(ABC):
     few: ClassVar[int]
     # Joins two sources; the first one leads.
     joins: ClassVar[str]
-    true: ClassVar[str]
-
-    @abstractmethod
-    def condition(self, kind: type, condition: Condition, row: str, values: list[Any], gathered: bool) -> str:
-        """The condition on a `row` of `kind`; bound values are appended to `values`. If it is about another record, the
-        matching ones are `gathered`, or that of each row is looked up.
-        """
-
-    @abstractmethod
-    def where(self, kind: type, conditions: Sequence[Condition], organization_id: str) -> Sql:
-        """The WHERE clause of records, deleted or not."""
-
-    @abstractmethod
-    def order(self, kind: type, order: Sequence[Order]) -> str:
-        """The ORDER BY clause."""
-
-    @abstractmethod
-    def literal(self, kind: type, condition: Condition) -> str:
-        """The condition with its values written out, for a schema."""
+    records: ClassVar[RecordSql]
 
     @abstractmethod
     def shown(self, kind: type, condition: Condition) -> str:
@@ -126,7 +108,7 @@ def shown_sql(dialect: ListsDialect, table: Table, row: str) -> str:
     tests = ["t.deleted_at IS NULL"] if can_be_deleted(table.kind) else []
     if table.listing.shown is not None:
         tests.append(dialect.shown(table.kind, table.listing.shown))
-    return of_row(" AND ".join(tests) or dialect.true, row)
+    return of_row(" AND ".join(tests) or dialect.records.true, row)
 
 
 def of_row(sql: str, row: str) -> str:
@@ -191,7 +173,7 @@ def facet_sql(dialect: ListsDialect, table: Table, facet: Facet, row: str) -> st
             other = quoted(table_of(kind).name)
             return f"(SELECT o.{quoted(inner)} FROM {other} o WHERE o.id = {row}.{quoted(column)})"
         case Flag(_, condition):
-            return dialect.flag(of_row(dialect.literal(table.kind, condition), row))
+            return dialect.flag(of_row(dialect.records.literal(table.kind, condition), row))
 
 
 def facet_columns(table: Table) -> list[str]:
@@ -250,12 +232,12 @@ def add_counts_sql(dialect: ListsDialect, table: Table, counted: str) -> str:
 def counter_tests(dialect: ListsDialect, table: Table, filters: Sequence[Condition], values: list[Any]) -> str | None:
     """The filters as tests of a row of counts; None if they do not decide one of them."""
     assert table.listing is not None
-    tests = [dialect.true]
+    tests = [dialect.records.true]
     for condition in filters:
         counter = on_counts(table.listing, condition)
         if counter is None:
             return None
-        tests.append(dialect.condition(table.kind, counter, "c", values, True))
+        tests.append(dialect.records.condition(table.kind, counter, "c", values, True))
     return " AND ".join(tests)
 
 

@@ -196,13 +196,15 @@ class Lists:
             ]
             if bounds:
                 values: list[Any] = [organization]
-                tests = " AND ".join(dialect.condition(table.kind, bound, "t", values, False) for bound in bounds)
+                tests = " AND ".join(
+                    dialect.records.condition(table.kind, bound, "t", values, False) for bound in bounds
+                )
                 source = dialect.by_range(table, column)
                 yield f"SELECT t.id FROM {source} WHERE t.organization_id = ? AND {tests} AND {shown}", values
         for condition in filters:
             if isinstance(condition, Related) and is_selective(table.kind, [condition]):
                 values = [organization]
-                test = dialect.condition(table.kind, condition, "t", values, True)
+                test = dialect.records.condition(table.kind, condition, "t", values, True)
                 yield f"SELECT t.id FROM {name} t WHERE t.organization_id = ? AND {test} AND {shown}", values
         for search in searches:
             if len(search.text) < LETTERS:
@@ -215,7 +217,9 @@ class Lists:
             resolved.append(condition)
             if not isinstance(condition, Related) or not is_selective(condition.kind, condition.conditions):
                 continue
-            where, values = self._dialect.where(condition.kind, condition.conditions, self._organization_id)
+            where, values = self._dialect.records.where(
+                condition.kind, condition.conditions, self._organization_id, True
+            )
             rows = self._ask(
                 f"SELECT t.id FROM {quoted(table_of(condition.kind).name)} t{where} LIMIT {_IDS + 1}", values
             )
@@ -251,7 +255,7 @@ class Lists:
         assert table.listing is not None
         tests, values = self._tests(table, filters)
         page = "" if limit is None else f" LIMIT {bounded(limit)} OFFSET {bounded(offset)}"
-        order = self._dialect.order(table.kind, table.listing.order)
+        order = self._dialect.records.order(table.kind, table.listing.order)
         rows = self._ask(f"SELECT t.id FROM {source[0]} WHERE {tests}{order}{page}", [*source[1], *values])
         return [id for (id,) in rows]
 
@@ -263,7 +267,7 @@ class Lists:
         for condition in sorted(filters, key=lambda condition: _text_search(table, condition) is not None):
             search = _text_search(table, condition)
             by_document = None if search is None else self._dialect.text_test(search, values)
-            tests.append(by_document or self._dialect.condition(table.kind, condition, "t", values, False))
+            tests.append(by_document or self._dialect.records.condition(table.kind, condition, "t", values, False))
         return " AND ".join(tests), values
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -63,19 +62,6 @@ def hashable(values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(tuple(value) if isinstance(value, list) else value for value in values)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordSql:
-    """How an engine's SQL asks for records, which are aliased `t`: WHERE with the values it binds, and ORDER BY."""
-
-    where: Callable[..., tuple[str, list[Any]]]
-    order: Callable[[type, Sequence[Order]], str]
-    # The exact sum of a column of cents or decimals.
-    exact_sum: str
-    # Whether groups find what their records refer to all at once, or record by record.
-    gathers_groups: bool
-    lists: ListsDialect
-
-
 class SqlTransaction(ABC):
     """See `storage.ports.Transaction`.
 
@@ -83,13 +69,13 @@ class SqlTransaction(ABC):
     is written: a billing run reads prices, taxes and periods over and over.
     """
 
-    def __init__(self, organization_id: str | None, memory: Memory, sql: RecordSql) -> None:
-        self._sql = sql
+    def __init__(self, organization_id: str | None, memory: Memory, dialect: ListsDialect) -> None:
+        self._sql = dialect.records
         self._organization_id = organization_id
         self._known = memory.records
         self._memory = memory
         self._preloaded = memory.preloaded.setdefault(organization_id, Preloaded())
-        self._lists = None if organization_id is None else Lists(self._ask, sql.lists, organization_id)
+        self._lists = None if organization_id is None else Lists(self._ask, dialect, organization_id)
 
     @property
     def organization_id(self) -> str | None:

@@ -17,7 +17,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from usagebill.storage.conditions import Compare, Condition, Item, Order, SameText, Within
+from usagebill.storage.conditions import Compare, Condition, Item, SameText, Within
 from usagebill.storage.listings import Facet, Flag, Joined
 from usagebill.storage.record_sql import can_be_deleted, is_nullable, quoted
 from usagebill.storage.sql.listed import (
@@ -35,7 +35,7 @@ from usagebill.storage.sql.listed import (
     shown_sql,
 )
 from usagebill.storage.sql.lists import LETTERS, REPLACED, SEPARATOR
-from usagebill.storage.sqlite.queries import condition_sql, literal_sql, order_sql, order_terms, where_sql
+from usagebill.storage.sqlite.queries import RECORD_SQL
 from usagebill.storage.sqlite.rows import codec_of, sql_value
 from usagebill.storage.tables import Table, table_of
 
@@ -57,19 +57,7 @@ class SqliteLists(ListsDialect):
 
     few = 50_000
     joins = "CROSS JOIN"
-    true = "1"
-
-    def condition(self, kind: type, condition: Condition, row: str, values: list[Any], gathered: bool) -> str:
-        return condition_sql(kind, condition, row, values, gathered)
-
-    def where(self, kind: type, conditions: Sequence[Condition], organization_id: str) -> Sql:
-        return where_sql(kind, conditions, organization_id, True)
-
-    def order(self, kind: type, order: Sequence[Order]) -> str:
-        return order_sql(kind, order)
-
-    def literal(self, kind: type, condition: Condition) -> str:
-        return literal_sql(kind, condition, "t")
+    records = RECORD_SQL
 
     def shown(self, kind: type, condition: Condition) -> str:
         """Value by value: for a list of values, SQLite would build a table for every row written.
@@ -172,7 +160,7 @@ def index_definitions(table: Table) -> Iterator[tuple[str, str]]:
     listing = table.listing
     if listing is None:
         return
-    order = order_terms(table.kind, listing.order)
+    order = RECORD_SQL.order_terms(table.kind, listing.order)
     sorted_by = {"id", *(item.column for item in listing.order)}
     named = [*facet_columns(table), *listing.ranges, *listing.narrow, *shown_columns(table)]
     more = [quoted(column) for column in dict.fromkeys(named) if column not in {*sorted_by, "deleted_at"}]

@@ -12,14 +12,13 @@ from typing import Any, TypeVar
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.ports import Duplicate
 from usagebill.storage.record_sql import quoted
-from usagebill.storage.sql.transaction import Memory, RecordSql, SqlTransaction
+from usagebill.storage.sql.transaction import Memory, SqlTransaction
 from usagebill.storage.sql.usage_totals import MissingSeries
 from usagebill.storage.sqlite.events import SqliteEvents
 from usagebill.storage.sqlite.jobs import SqliteJobs
 from usagebill.storage.sqlite.list_counts import SqliteListCounts
 from usagebill.storage.sqlite.list_writes import ListWrites
 from usagebill.storage.sqlite.listed import DIALECT
-from usagebill.storage.sqlite.queries import order_sql, where_sql
 from usagebill.storage.sqlite.rows import codec_of, sql_value
 from usagebill.storage.sqlite.undoing import TransactionLost
 from usagebill.storage.tables import table_of
@@ -45,15 +44,6 @@ class _Memory(Memory):
         self.list_writes = ListWrites(connection)
 
 
-_SQL = RecordSql(
-    where=where_sql,
-    order=order_sql,
-    exact_sum="stored_sum({})",
-    gathers_groups=False,
-    lists=DIALECT,
-)
-
-
 class SqliteTransaction(SqlTransaction):
     """See `storage.ports.Transaction`."""
 
@@ -67,7 +57,7 @@ class SqliteTransaction(SqlTransaction):
         *,
         missing_series: MissingSeries | None = None,
     ) -> None:
-        super().__init__(organization_id, memory or _Memory(connection), _SQL)
+        super().__init__(organization_id, memory or _Memory(connection), DIALECT)
         self._connection = connection
         self._missing_series = missing_series
         self._list_writes = self._memory.list_writes
@@ -139,9 +129,9 @@ class SqliteTransaction(SqlTransaction):
     def each(
         self, kind: type[R], *conditions: Condition, order: Sequence[Order] = (), deleted: bool = False
     ) -> Iterator[R]:
-        where, values = where_sql(kind, conditions, self._organization_id, deleted)
+        where, values = self._sql.where(kind, conditions, self._organization_id, deleted)
         codec = codec_of(kind)
-        for row in self._connection.execute(_select_sql(codec.kind) + where + order_sql(kind, order), values):
+        for row in self._connection.execute(_select_sql(codec.kind) + where + self._sql.order(kind, order), values):
             yield codec.record(row)
 
     # Writing
