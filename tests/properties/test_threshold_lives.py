@@ -174,9 +174,25 @@ _GIVEN_BACK = Life(
     end_day=33,
 )
 
+# A coupon took all of what was billed ahead, so that the other one, which found nothing left there, was on no stage.
+_FIRST_TAKES_ALL = Life(
+    thresholds=({"amount_cents": 300, "recurring": True},),
+    used=((2, 0, 590),),
+    coupons=(
+        {"percentage_rate": "33.33", "frequency": "forever", "code": "c0", "applies_to": {}},
+        {"amount_cents": 1060, "frequency": "forever", "code": "c1", "applies_to": {"plan_codes": ["basic"]}},
+    ),
+    rates=("20", None, "7"),
+    fee_cents=3000,
+    advance=True,
+    end="downgrade",
+    end_day=45,
+)
+
 
 @given(_lives())
 @example(_GIVEN_BACK)
+@example(_FIRST_TAKES_ALL)
 @examples(60)
 def test_thresholds_never_change_what_a_life_costs(life: Life) -> None:
     plain = _lived(life, ())

@@ -114,7 +114,7 @@ class InvoiceInProgress:
     `changed` are the coupons, credit notes, ... that it has used, as updated. `prepaid` are the wallet transactions
     that pay for it. `surpluses` are what progressive billing invoices billed and usage no longer justifies; the coupons
     on these that got their part back are `returned`, by id. `given` are the discounts on the usage that it credits, by
-    applied coupon, and `discounted` the fees as each coupon of this invoice found them.
+    applied coupon.
     """
 
     invoice: Invoice
@@ -124,7 +124,6 @@ class InvoiceInProgress:
     surpluses: tuple[Surplus, ...] = ()
     returned: Mapping[str, AvailableCoupon] = field(default_factory=dict)
     given: Mapping[str, int] = field(default_factory=dict)
-    discounted: Mapping[str, tuple[Fee, ...]] = field(default_factory=dict)
 
 
 Step = Callable[[InvoiceInProgress, SettlementInputs], InvoiceInProgress]
@@ -284,7 +283,6 @@ def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceI
                 sub_total_excluding_taxes_amount_cents=invoice.sub_total_excluding_taxes_amount_cents - credit,
             ),
             changed=(*draft.changed, used(applied, credit, held.remaining_cents, inputs.now, continues=line.continues)),
-            discounted={**draft.discounted, applied.id: draft.fees},
         )
     return draft
 
@@ -297,7 +295,7 @@ def fee_by_fee_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> Invoi
     """
     before = [(billed, sum(discounts(billed.before).values())) for billed in inputs.progressive]
     if not before or any(billed.left_cents < given_cents for billed, given_cents in before):
-        return replace(draft, discounted={})
+        return draft
     fees = _without_deductions(draft, inputs)
     credits = {line.source_id: line for line in draft.invoice.credits}
     surpluses: list[Surplus] = []
@@ -328,7 +326,7 @@ def fee_by_fee_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> Invoi
         - cents
         - draft.invoice.coupons_amount_cents,
     )
-    return replace(draft, invoice=invoice, fees=fees, surpluses=tuple(surpluses), discounted={})
+    return replace(draft, invoice=invoice, fees=fees, surpluses=tuple(surpluses))
 
 
 def _without_deductions(draft: InvoiceInProgress, inputs: SettlementInputs) -> tuple[Fee, ...]:
@@ -348,10 +346,9 @@ def _without_deductions(draft: InvoiceInProgress, inputs: SettlementInputs) -> t
     for billed in inputs.progressive:
         paid |= paid_ahead(fees_billed_before(draft.fees, billed.fees, billed.subscription_id), billed.fees)
     for applied, targets in in_order(list(coupons.values())):
-        # A coupon of this invoice alone takes off what has not been billed, another what would be due without that;
-        # what finds no room there, any fee takes, at last even what was paid before.
-        bases = fees.values() if applied.id in draft.given else draft.discounted[applied.id]
-        matching = [fee for fee in bases if targets.matches(fee, inputs.plan_of.get(fee.subscription_id or ""))]
+        # A coupon takes off what would be due without those invoices; what finds no room there, any fee takes, at last
+        # even what was paid before.
+        matching = [fee for fee in fees.values() if targets.matches(fee, inputs.plan_of.get(fee.subscription_id or ""))]
         left = Decimal(cents_of[applied.id])
         ids = {fee.id for fee in matching}
         for among, least in ((None, paid), (ids, paid), (ids, {}), (set(fees), {})):
