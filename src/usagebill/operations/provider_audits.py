@@ -35,13 +35,15 @@ class ProviderAudit:
     failure: str | None = None
 
 
-def schedule(work: Work, last: CompareWithProviders | None = None) -> None:
-    """Schedule the next daily comparison, with the results of the `last`; none if that is switched off."""
+def schedule(work: Work, last: CompareWithProviders | None = None, *, due_at: datetime | None = None) -> None:
+    """Schedule the next daily comparison, with the results of the `last`, which was due at `due_at`; none if that is
+    switched off.
+    """
     task = last or CompareWithProviders(organization_id=work.organization.id)
     if work.settings.provider_audit_days == 0:
         work.cancel(task)
     else:
-        work.schedule(task, next_time_of_day(_COMPARED_AT, work.now))
+        work.schedule(task, next_time_of_day(_COMPARED_AT, work.now if due_at is None else max(work.now, due_at)))
 
 
 def compared(reader: Reader) -> tuple[list[PaymentConnection], timedelta]:

@@ -83,7 +83,7 @@ def compare_with_providers(host: JobHost, organization: Organization, job: Job, 
 
     def again(work: Work) -> None:
         work.tx.jobs.complete(job)
-        provider_audits.schedule(work, last)
+        provider_audits.schedule(work, last, due_at=job.due_at)
 
     host.writing(again, organization)
 
