@@ -248,13 +248,17 @@ def of_named_subscriptions(work: Work, external_ids: Collection[str]) -> list[st
 
 
 def of_plan(work: Work, code: str) -> list[str]:
-    """The backlog of every customer with a subscription on the plan or an override of it, or with a draft that bills
-    one that has ended, before prices change.
+    """The backlog of every customer with a subscription on the plan or an override of it, or, of one that has ended,
+    with a draft that bills it or an event that is not priced yet, before prices change.
     """
     plan = work.tx.first(Plan, eq("code", code), missing("parent_id"))
     if plan is None:
         return []
     on_it = any_of(eq("plan_id", plan.id), related(Plan, "plan_id", eq("parent_id", plan.id)))
-    alive = work.tx.find(Subscription, on_it, within("status", HOLDING_ID))
+    concerned = work.tx.find(Subscription, on_it, within("status", HOLDING_ID))
     drafts = work.tx.find(Invoice, eq("status", InvoiceStatus.DRAFT), has(BillingPeriod, "invoice_id", on_it))
-    return [*(subscription.customer_id for subscription in alive), *(draft.customer_id for draft in drafts)]
+    unpriced = work.tx.jobs.overdue_of((ProcessEvents.kind,), work.now)
+    names = set().union(*(task_of(ProcessEvents, job).events for job in unpriced))
+    if names:
+        concerned += work.tx.find(Subscription, on_it, within("external_id", names))
+    return [*(subscription.customer_id for subscription in concerned), *(draft.customer_id for draft in drafts)]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.money import gross, percent
-from tests.scenarios import Scenario, charge_in_advance_on, charge_on, price_ranges
+from tests.scenarios import Scenario, charge_in_advance_on, charge_on, plan_fields, price_ranges
 
+from usagebill import Billing
 from usagebill.core.events import Event
 from usagebill.operations.invoices.charges_in_advance import bill_event
 from usagebill.queries.customers import customer_by_external_id
+from usagebill.runtime.clock import ManualClock
 from usagebill.runtime.work import Work
 from usagebill.storage.event_queries import EventFilter
 
@@ -492,3 +495,25 @@ def test_events_can_be_estimated_by_a_program(box: Scenario) -> None:
     assert [fee.amount_cents for fee in events.estimate_fees(**event)] == [3 * 100]
     assert [fee.estimate.amount_cents for fee in events.estimate_instant_fees(**event)] == [3 * 100]
     assert box.usage_fees() == []
+
+
+def test_a_late_event_of_a_plan_that_was_left_keeps_its_price_though_no_worker_has_seen_it(tmp_path: Path) -> None:
+    clock = ManualClock(datetime(2024, 3, 1, tzinfo=UTC))
+    with Billing(tmp_path / "billing.db", clock=clock, deliver=False) as billing:
+        billing.customers.upsert(external_id="acme", currency="EUR")
+        metric = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
+        # 1.5 % of one unit, 0.25 for each event, and at least 0.30.
+        terms = {"rate": "1.5", "fixed_amount": "0.25", "per_transaction_min_amount": "0.3"}
+        for code in ("small", "large"):
+            charge = charge_in_advance_on(metric.id, "percentage", **terms)
+            billing.plans.create(**plan_fields(charge, code=code, amount_cents=0))
+        billing.subscriptions.create(external_customer_id="acme", external_id="sub", plan_code="small")
+        clock.set(datetime(2024, 3, 5, tzinfo=UTC))
+        billing.subscriptions.create(external_customer_id="acme", external_id="sub", plan_code="large")
+        used_at = int(datetime(2024, 3, 4, tzinfo=UTC).timestamp())
+        billing.events.create(transaction_id="late", code="calls", external_subscription_id="sub", timestamp=used_at)
+        clock.set(datetime(2024, 3, 6, tzinfo=UTC))
+        dearer = charge_in_advance_on(metric.id, "percentage", **{**terms, "per_transaction_min_amount": "7"})
+        billing.plans.update("small", charges=[dearer])
+        billing.run_due()
+        assert [fee.amount_cents for fee in billing.fees.list() if fee.event_transaction_id == "late"] == [30]
