@@ -44,6 +44,26 @@ def _say(source: str, outcome: Outcome) -> None:
     )
 
 
+def _keep_taking(
+    source: str, take: Callable[[], bool], stopping: threading.Event, *, fails: bool, every: float = 0.0
+) -> None:
+    """Call `take` again and again until it says that it is done, or until this process is asked to stop. If the source
+    or the database is away, that `fails`, or is tried again.
+    """
+    retries = Retries(source)
+    while not stopping.is_set():
+        try:
+            if take():
+                return
+        except (DatabaseFailed, OSError) as problem:
+            if fails:
+                raise
+            stopping.wait(max(every, retries.failed(problem)))
+            continue
+        retries.worked()
+        stopping.wait(every)
+
+
 def _is_nothing(outcome: Outcome) -> bool:
     return not (outcome.ingested or outcome.duplicates or outcome.refused)
 
@@ -71,20 +91,13 @@ def watch(directory: Path, every: float, settled_after: float, once: bool, organ
     stopping = _until_told()
     with opened(path, organization) as billing:
         watched = WatchedDirectory(billing, directory, settled_after=settled_after)
-        retries = Retries(f"file:{directory}")
-        while not stopping.is_set():
-            try:
-                for name, outcome in watched.scan().items():
-                    _say(str(directory / name), outcome)
-            except (DatabaseFailed, OSError) as problem:
-                if once:
-                    raise
-                stopping.wait(max(every, retries.failed(problem)))
-                continue
-            retries.worked()
-            if once:
-                return
-            stopping.wait(every)
+
+        def scan() -> bool:
+            for name, outcome in watched.scan().items():
+                _say(str(directory / name), outcome)
+            return once
+
+        _keep_taking(f"file:{directory}", scan, stopping, fails=once, every=every)
 
 
 def _settings(pairs: tuple[str, ...], file: Path | None) -> dict[str, str]:
@@ -135,20 +148,16 @@ def consume_kafka(
     stopping = _until_told()
     settings = {**_settings(pairs, settings_file), "bootstrap.servers": brokers, "group.id": group}
     with opened(path, organization) as billing, _started(lambda: KafkaConsumer(billing, topics, settings)) as consumer:
-        retries = Retries(f"kafka:{','.join(topics)}")
-        while not stopping.is_set():
-            try:
-                outcome = consumer.poll(5.0 if until_idle else 1.0)
-            except (DatabaseFailed, OSError) as problem:
-                if until_idle:
-                    raise
-                stopping.wait(retries.failed(problem))
-                continue
-            retries.worked()
-            if not _is_nothing(outcome):
-                _say(f"kafka:{','.join(topics)}", outcome)
-            elif until_idle:
-                return
+        source = f"kafka:{','.join(topics)}"
+
+        def poll() -> bool:
+            outcome = consumer.poll(5.0 if until_idle else 1.0)
+            if _is_nothing(outcome):
+                return until_idle
+            _say(source, outcome)
+            return False
+
+        _keep_taking(source, poll, stopping, fails=until_idle)
 
 
 def _started(start: Callable[[], KafkaConsumer]) -> KafkaConsumer:

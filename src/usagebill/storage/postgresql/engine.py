@@ -348,7 +348,7 @@ class PostgresStore:
         with self.reachability.told(writes=True), self._transactions.opened(), self._begun(_WRITE) as driver:
             try:
                 result = change(self._connection(driver, None))
-                driver.execute("COMMIT")
+                _commit(driver)
             except BaseException:
                 roll_back(driver)
                 raise
