@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from tests.core.builders import changed, coupon, fee, note, settle, tax
 from tests.money import gross
 
@@ -148,6 +148,7 @@ def test_two_large_fees_and_their_taxes() -> None:
 _currencies = st.sampled_from(["JPY", "USD", "KWD"])
 
 
+@example({"a": 0, "b": 2, "c": 1}, {"a": 1, "b": 1}, 1, 0, "JPY")
 @given(
     st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 10**9), min_size=1),
     st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 10**9), min_size=1),
@@ -180,7 +181,9 @@ def test_all_credits_and_taxes_make_up_the_total(
         - invoice.credit_notes_amount_cents
     )
     matched = sum(cents for key, cents in usage.items() if key in billed)
-    assert invoice.progressive_billing_credit_amount_cents == min(sum(billed.values()), matched)
+    # A coupon is shared over all fees, so usage that was billed before may be worth less than that by what it takes.
+    most_cents = min(sum(billed.values()), matched)
+    assert most_cents - off <= invoice.progressive_billing_credit_amount_cents <= most_cents
     assert invoice.progressive_billing_credit_amount_cents + _surplus(draft) == sum(billed.values())
     assert sum(line.amount_cents for line in invoice.credits) == (
         invoice.progressive_billing_credit_amount_cents
