@@ -128,6 +128,7 @@ def paths(box: Scenario, width: int) -> list[str]:
     invoice = box.invoices("acme")[1]["svc_id"]
     own = [
         "/",
+        "/analytics",
         "/customers/nakheel",
         "/customers/long",
         "/subscriptions/sub-2",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from usagebill.console.pages import (
+    analytics,
     charge,
     customer,
     form,
@@ -22,6 +23,7 @@ from usagebill.console.pages.page import Page as Page
 
 PAGES: Sequence[Page] = (
     *home.PAGES,
+    *analytics.PAGES,
     *session.PAGES,
     *users.PAGES,
     *customer.PAGES,

@@ -6,20 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from starlette.responses import Response
 
-from usagebill.console.charts import Bar, bars
+from usagebill.console.pages.analytics import MONTHS, REPORTS, Amounts, amounts_of, last_months
 from usagebill.console.pages.page import Page
-from usagebill.console.rendering import money, number, words
+from usagebill.console.rendering import number, words
 from usagebill.console.seat import Seat
 from usagebill.console.visits import Visit
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.webhooks import MessageStatus
 
 _LATE = timedelta(minutes=10)
-_MONTHS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +61,9 @@ def _concerns(seat: Seat, now: datetime) -> Iterator[Concern]:
             yield Concern(sum(reasons.values()), "Events of the last day not billed", f"{text}.", "/unbilled")
 
 
-def _revenue(seat: Seat, now: datetime) -> Sequence[tuple[str, str, Sequence[Bar]]]:
-    """By currency: its total, and a bar for each of the last twelve months."""
-    rows: list[Any] = seat.ask("analytics.gross_revenue", months=_MONTHS)
-    months, first = [], now.date().replace(day=1)
-    for _ in range(_MONTHS):
-        months.append(first)
-        first = (first - timedelta(days=1)).replace(day=1)
-    by_currency: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for row in rows:
-        if row["currency"] is not None:
-            by_currency[row["currency"]][row["month"][:7]] += row["amount_cents"] or 0
-    return [
-        (
-            currency,
-            money(sum(amounts.values()), currency),
-            bars(
-                (f"{month:%b %Y}", amounts[f"{month:%Y-%m}"], money(amounts[f"{month:%Y-%m}"], currency))
-                for month in reversed(months)
-            ),
-        )
-        for currency, amounts in sorted(by_currency.items())
-    ]
+def _revenue(seat: Seat, now: datetime) -> Sequence[Amounts]:
+    report = REPORTS["gross_revenue"]
+    return amounts_of(report, seat.ask(report.operation, months=MONTHS), last_months(now.date(), MONTHS))
 
 
 # The way to a first invoice: each step is one form.
