@@ -133,6 +133,7 @@ def paths(box: Scenario, width: int) -> list[str]:
         "/customers/long",
         "/subscriptions/sub-2",
         "/plans/basic",
+        "/plans/basic/compare?other=basic",
         f"/invoices/{invoice}",
         f"/invoices/{invoice}/void",
         f"/invoices/{invoice}/pay",

@@ -9,17 +9,18 @@ from typing import Any
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.errors import Invalid, NotFound, placed
-from usagebill.core.plans import Plan, PlanDefinition
+from usagebill.core.plans import PlanDefinition
 from usagebill.core.price_comparisons import ComparedSubscription
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.plans.creation import create
 from usagebill.operations.plans.inputs import PlanInput
 from usagebill.queries.contracts import contract_of
+from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.plans import overrides_of, plan_by_code, plan_definition
 from usagebill.rating.comparison import compared
 from usagebill.requests.inputs import read
 from usagebill.runtime.work import Reader, Work
-from usagebill.storage.conditions import asc, eq, present, within
+from usagebill.storage.conditions import Condition, asc, eq, present, within
 
 
 def drafted_plan(work: Work, fields: Mapping[str, object]) -> PlanDefinition:
@@ -54,12 +55,19 @@ def _with_metric(reader: Reader, charge: object, position: int) -> object:
 
 
 def comparisons(
-    reader: Reader, code: str, other: str | PlanDefinition, start: date, end: date
+    reader: Reader,
+    code: str,
+    other: str | PlanDefinition,
+    start: date,
+    end: date,
+    *,
+    external_customer_id: str | None = None,
 ) -> Iterator[ComparedSubscription]:
-    """Each subscription of the plan, and of its overrides, that was active from `start` to `end` (both included).
+    """Each subscription of the plan, and of its overrides, that was active from `start` to `end` (both included); those
+    of one customer if it is named.
 
-    They are yielded one by one, grouped by customer. Days are those of the customer's time zone. Raises
-    `NotFound` for a plan, and `Invalid` for two currencies or an `end` before `start`.
+    They are yielded one by one, grouped by customer. Days are those of the customer's time zone. Raises `NotFound` for
+    a plan or the customer, and `Invalid` for two currencies or an `end` before `start`.
     """
     if end < start:
         raise Invalid(to="values_are_invalid")
@@ -70,15 +78,17 @@ def comparisons(
             f"the plans are in {plan.amount_currency} and {new.plan.amount_currency}; compare plans of one currency"
         )
         raise Invalid(amount_currency="currencies_does_not_match", reasons={"amount_currency": reason})
-    return _compared(reader, [plan, *overrides_of(reader, plan, in_use=False)], new, start, end)
+    chosen = [within("plan_id", [known.id for known in (plan, *overrides_of(reader, plan, in_use=False))])]
+    if external_customer_id is not None:
+        chosen.append(eq("customer_id", customer_by_external_id(reader, external_customer_id).id))
+    return _compared(reader, chosen, new, start, end)
 
 
 def _compared(
-    reader: Reader, plans: Sequence[Plan], new: PlanDefinition, start: date, end: date
+    reader: Reader, chosen: Sequence[Condition], new: PlanDefinition, start: date, end: date
 ) -> Iterator[ComparedSubscription]:
-    on_plans = within("plan_id", [plan.id for plan in plans])
     subscriptions = reader.tx.each(
-        Subscription, on_plans, present("started_at"), order=[asc("customer_id"), asc("started_at")]
+        Subscription, *chosen, present("started_at"), order=[asc("customer_id"), asc("started_at")]
     )
     for subscription in subscriptions:
         contract = contract_of(reader, subscription)

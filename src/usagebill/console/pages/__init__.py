@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from usagebill.console.pages import (
     analytics,
     charge,
+    comparison,
     customer,
     form,
     home,
@@ -30,6 +31,7 @@ PAGES: Sequence[Page] = (
     *subscription.PAGES,
     *invoice.PAGES,
     *invoice_action.PAGES,
+    *comparison.PAGES,
     *plan.PAGES,
     *charge.PAGES,
     *form.PAGES,

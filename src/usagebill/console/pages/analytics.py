@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from usagebill.console.charts import Bar, bars
 from usagebill.console.pages.page import Page
 from usagebill.console.rendering import money, words
 from usagebill.console.seat import Seat
+from usagebill.console.tables import csv_file
 from usagebill.console.visits import Visit
 from usagebill.core.errors import BillingError, Forbidden, NotFound
 
@@ -143,16 +142,11 @@ def _file(visit: Visit) -> Response:
     if report is None:
         raise NotFound("page")
     rows: list[dict[str, Any]] = visit.seat.ask(report.operation, **_filters(visit))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else ["month", "amount_cents", "currency"])
-    writer.writeheader()
-    writer.writerows(
-        {name: " ".join(value) if isinstance(value, list) else value for name, value in row.items()} for row in rows
-    )
-    return Response(
-        text.getvalue(),
-        media_type="text/csv",
-        headers={"content-disposition": f'attachment; filename="{report.name}.csv"'},
+    columns = list(rows[0]) if rows else ["month", "amount_cents", "currency"]
+    return csv_file(
+        report.name,
+        columns,
+        ([" ".join(value) if isinstance(value, list) else value for value in row.values()] for row in rows),
     )
 
 
