@@ -129,6 +129,7 @@ def paths(box: Scenario, width: int) -> list[str]:
     own = [
         "/",
         "/analytics",
+        "/live",
         "/customers/nakheel",
         "/customers/long",
         "/subscriptions/sub-2",
@@ -230,6 +231,13 @@ def test_a_line_is_credited_after_its_effect_was_shown(window: Watched, box: Sce
     page.get_by_role("button", name=re.compile("^Credit €1")).click()
     page.get_by_role("heading", name="Credit notes").wait_for()
     assert len(box.get("/credit_notes")["credit_notes"]) == before + 1
+    assert window.problems == []
+
+
+def test_events_are_shown_as_they_arrive(window: Watched, box: Scenario) -> None:
+    page = window.open("/live")
+    sent = box.event("requests", "sub-1", value="1")["transaction_id"]
+    page.get_by_role("link", name=sent, exact=True).wait_for()
     assert window.problems == []
 
 

@@ -34,10 +34,11 @@ def money(cents: object, currency: object) -> str:
     return money_text(int(str(cents)), str(currency or "USD"), _LOCALE)
 
 
-def when(text: str | None) -> str:
-    """An instant as `Jan 5, 2024, 13:04`, in UTC."""
+def when(text: str | None, *, seconds: bool = False) -> str:
+    """An instant as `Jan 5, 2024, 13:04`, in UTC; with `seconds`, as `13:04:59` after its date."""
     instant = None if not text else parse_instant(text)
-    return "" if instant is None else f"{date_text(instant.date(), _LOCALE)}, {instant:%H:%M}"
+    time = "%H:%M:%S" if seconds else "%H:%M"
+    return "" if instant is None else f"{date_text(instant.date(), _LOCALE)}, {instant:{time}}"
 
 
 def day(text: str | None) -> str:

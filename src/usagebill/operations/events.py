@@ -30,6 +30,7 @@ from usagebill.operations import ongoing_balances, progressive_billing, unbilled
 from usagebill.operations.alert_watch import watch_events
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.queries.plans import plan_definition
+from usagebill.queries.unbilled import unbilled, why_unbilled
 from usagebill.queries.wallets import active_wallets
 from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, changes, described, is_given
 from usagebill.runtime.work import Reader, Work
@@ -41,6 +42,10 @@ from usagebill.views.events import EventsErrors, event_error_view
 _HOUR = timedelta(hours=1)
 # The minute of the hour at which the events of the hour before are checked.
 _CHECKED_AT = timedelta(minutes=5)
+# The newest events that are shown, and how far back in the order of arrival they are looked for: further if too few of
+# them are this organization's.
+_NEWEST = 25
+_REACHES = (_NEWEST, 1_000, 10_000)
 
 
 @Input
@@ -290,6 +295,25 @@ def list_all(reader: Reader, options: EventFilters, paging: Paging) -> Page[Even
     return Page(
         items=items, page=paging.page, per_page=paging.per_page, total_count=reader.tx.events.count(event_filter)
     )
+
+
+def newest(reader: Reader) -> list[Event | UnbilledEvent]:
+    """The 25 events received last, the newest first, whatever their timestamps; the unbilled ones with the reason.
+
+    Only the last 10,000 events of the database are looked through, those of all organizations together.
+    """
+    log = reader.tx.events
+    latest = log.latest()
+    found: list[tuple[int, Event]] = []
+    for reach in _REACHES:
+        found = log.stored_since(latest - reach)
+        if len(found) >= _NEWEST:
+            break
+    items: list[Event | UnbilledEvent] = []
+    for _, event in reversed(found[-_NEWEST:]):
+        reason = why_unbilled(reader, event)
+        items.append(event if reason is None else unbilled(reader, event, reason))
+    return items
 
 
 def _earliest(reader: Reader, options: EventFilters) -> datetime | None:

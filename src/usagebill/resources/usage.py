@@ -55,6 +55,7 @@ class Events(Resource):
     get = query(events.get)
     list = query(events.list_all)
     list_or_unbilled = query(events.list_or_unbilled)
+    newest = query(events.newest)
     unbilled = query(unbilled_events.list_all)
     unbilled_tallies = query(unbilled_events.list_tallies)
 

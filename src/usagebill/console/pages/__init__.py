@@ -14,6 +14,7 @@ from usagebill.console.pages import (
     invoice,
     invoice_action,
     listing,
+    live,
     plan,
     record,
     session,
@@ -35,6 +36,7 @@ PAGES: Sequence[Page] = (
     *plan.PAGES,
     *charge.PAGES,
     *form.PAGES,
+    *live.PAGES,
     *listing.PAGES,
     *record.PAGES,
 )
