@@ -12,6 +12,7 @@ from tests.payment_servers.cashfree import CashfreeServer
 from tests.payment_servers.flutterwave import FlutterwaveServer
 from tests.payment_servers.gocardless import GoCardlessServer
 from tests.payment_servers.moneyhash import MoneyHashServer
+from tests.payment_servers.server import Fault
 from tests.payment_servers.stripe import StripeServer
 from tests.scenarios import Scenario
 
@@ -131,6 +132,169 @@ def test_adyen_tells_nothing_so_the_charge_ends_by_rule_and_a_late_notice_is_fol
         adyen.payments[charge]["result"] = "Authorised"
         assert life.notice(adyen.about(charge, "AUTHORISATION")) == 200
         life.assert_paid(invoice)
+
+
+def unknown_at_adyen(life: Life, adyen: AdyenServer) -> Any:
+    """An invoice with a charge of which Adyen has said nothing for a week."""
+    life.notice(adyen.card_left("acme", "8415"))
+    adyen.outcomes.append("Received")
+    invoice = life.invoice()
+    life.box.travel_to("2024-03-12T18:30:00Z")
+    assert failures(life)[-1][0] == "outcome_unknown"
+    return invoice
+
+
+def doors(life: Life, invoice: Any) -> list[Any]:
+    """What each way to ask for the money of an invoice is answered: done, or the code of the refusal."""
+    request = {"external_customer_id": "acme", "svc_invoice_ids": [invoice["svc_id"]]}
+    asked = [
+        life.box.request("POST", f"/api/v1/invoices/{invoice['svc_id']}/retry_payment"),
+        life.box.request("POST", f"/api/v1/invoices/{invoice['svc_id']}/payment_url"),
+        life.box.request("POST", "/api/v1/payment_requests", json={"payment_request": request}),
+    ]
+    life.box.run_due()
+    return [answer["code"] if status == 405 else status for status, answer in asked]
+
+
+CLOSED = ["payment_outcome_unknown", "payment_outcome_unknown", "invoices_not_ready_for_payment_processing"]
+
+
+def say(life: Life, invoice: Any, status: str) -> None:
+    life._ask("PUT", f"/invoices/{invoice['svc_id']}", invoice={"payment_status": status})
+    life.box.run_due()
+
+
+def test_nothing_asks_for_money_that_a_charge_of_unknown_outcome_may_have_taken(box: Scenario) -> None:
+    adyen = AdyenServer(now=lambda: box.now)
+    with living(box, adyen) as life:
+        invoice = unknown_at_adyen(life, adyen)
+        box.travel_to("2024-04-12T12:00:00Z")
+        assert life.reread(invoice)["payment_overdue"]
+        assert doors(life, invoice) == CLOSED
+        assert (len(adyen.payments), len(adyen.links)) == (1, 1)
+        # The owner has looked there: nothing was taken.
+        say(life, invoice, "failed")
+        retry(life, invoice)
+        life.assert_paid(invoice)
+        assert len(adyen.payments) == 2
+        # It had taken the money all the same.
+        charge = next(iter(adyen.payments))
+        adyen.payments[charge]["result"] = "Authorised"
+        life.notice(adyen.about(charge, "AUTHORISATION"))
+        assert life.reread(invoice)["total_paid_amount_cents"] == 2100
+        assert life.sent("invoice.overpaid") == ["invoice.overpaid"]
+
+
+def test_the_payment_that_the_owner_found_at_the_provider_settles_the_invoice(box: Scenario) -> None:
+    adyen = AdyenServer(now=lambda: box.now)
+    with living(box, adyen) as life:
+        invoice = unknown_at_adyen(life, adyen)
+        payment = {"invoice_id": invoice["svc_id"], "amount_cents": 1050, "reference": "PSP of 5 March"}
+        life._ask("POST", "/payments", payment=payment)
+        life.assert_paid(invoice)
+        box.travel_to("2024-04-12T12:00:00Z")
+        assert len(adyen.payments) == 1
+
+
+def test_a_late_word_that_a_charge_has_failed_opens_its_debt_again(box: Scenario) -> None:
+    adyen = AdyenServer(now=lambda: box.now)
+    with living(box, adyen) as life:
+        invoice = unknown_at_adyen(life, adyen)
+        (charge,) = adyen.payments
+        life.notice(adyen.about(charge, "AUTHORISATION", success="false", reason="Not enough balance"))
+        assert "Not enough balance" in str(life.reread(invoice)["error_details"])
+        retry(life, invoice)
+        life.assert_paid(invoice)
+
+
+def test_the_charge_of_a_request_of_unknown_outcome_closes_all_its_invoices(box: Scenario) -> None:
+    moneyhash = MoneyHashServer(now=lambda: box.now)
+    with living(box, moneyhash) as life:
+        invoices = [life.invoice(), life.invoice()]
+        fields = moneyhash.customers["mh-cus-1"]["custom_fields"]
+        life.notice(moneyhash.token_event("created", "tok_1", fields))
+        box.travel_to("2024-04-12T12:00:00Z")
+        moneyhash.befall(Fault.LOST, Fault.LOST, only="POST /api/v1.1/payments/intent/")
+        ids = [invoice["svc_id"] for invoice in invoices]
+        asked = {"external_customer_id": "acme", "svc_invoice_ids": ids}
+        life._ask("POST", "/payment_requests", payment_request=asked)
+        box.run_due()
+        box.jump_to("2024-04-14T12:00:00Z")
+        moneyhash.forget_keys()
+        box.run_due()
+        assert [doors(life, invoice) for invoice in invoices] == [CLOSED, CLOSED]
+        assert [life.reread(invoice)["payment_status"] for invoice in invoices] == ["failed", "failed"]
+        assert life.sent("payment_request.payment_failure") == ["payment_request.payment_failure"]
+        (charged,) = [intent for intent in moneyhash.intents.values() if intent.get("merchant_initiated")]
+        assert charged["amount"] == 21
+        say(life, invoices[0], "failed")
+        assert doors(life, invoices[0])[0] == 200
+        assert doors(life, invoices[1]) == CLOSED
+
+
+def test_a_charge_that_the_provider_says_it_never_got_can_be_made_again(box: Scenario) -> None:
+    stripe = StripeServer(now=lambda: box.now)
+    with living(box, stripe) as life:
+        life.notice(stripe.card_added("cus_1", "pm_1"))
+        stripe.error_once(400, "idempotency_error", "the key was used with other parameters")
+        invoice = life.invoice()
+        assert statuses(life) == [("failed", "pending")]
+        box.travel_to("2024-03-05T13:01:00Z")
+        assert failures(life) == [("charge_not_found", "the provider has no such charge")]
+        retry(life, invoice)
+        life.assert_paid(invoice)
+
+
+def test_a_refund_that_may_have_been_made_is_not_ordered_again_before_somebody_has_looked(box: Scenario) -> None:
+    adyen = AdyenServer(now=lambda: box.now)
+    with living(box, adyen) as life:
+        life.notice(adyen.card_left("acme", "8415"))
+        note = life.credit_note(life.invoice(), 400)
+        box.travel_to("2024-04-05T13:00:00Z")
+        path = f"/credit_notes/{note['svc_id']}"
+        status, answer = box.request("POST", f"/api/v1{path}/retry_refund")
+        assert (status, answer["code"], len(adyen.refunds)) == (405, "refund_outcome_unknown", 1)
+        life._ask("PUT", path, credit_note={"refund_status": "failed"})
+        life._ask("POST", f"{path}/retry_refund")
+        box.run_due()
+        assert len(adyen.refunds) == 2
+        # The first was made all the same.
+        ((charge, first),) = zip(adyen.payments, list(adyen.refunds)[:1], strict=True)
+        life.notice(adyen.about(charge, "REFUND", pspReference=first))
+        assert life.refund_status(note)["refund_status"] == "succeeded"
+
+
+def test_a_late_word_that_a_refund_has_failed_lets_it_be_ordered_again(box: Scenario) -> None:
+    adyen = AdyenServer(now=lambda: box.now)
+    with living(box, adyen) as life:
+        life.notice(adyen.card_left("acme", "8415"))
+        note = life.credit_note(life.invoice(), 400)
+        box.travel_to("2024-04-05T13:00:00Z")
+        ((charge, refund),) = zip(adyen.payments, adyen.refunds, strict=True)
+        life.notice(adyen.about(charge, "REFUND", pspReference=refund, success="false"))
+        life._ask("POST", f"/credit_notes/{note['svc_id']}/retry_refund")
+        box.run_due()
+        assert len(adyen.refunds) == 2
+
+
+def test_what_was_paid_too_much_and_may_have_gone_back_goes_back_once_somebody_has_looked(box: Scenario) -> None:
+    adyen = AdyenServer(now=lambda: box.now)
+    with living(box, adyen) as life:
+        invoice = unknown_at_adyen(life, adyen)
+        say(life, invoice, "failed")
+        retry(life, invoice)
+        (charge, _) = adyen.payments
+        adyen.payments[charge]["result"] = "Authorised"
+        life.notice(adyen.about(charge, "AUTHORISATION"))
+        path = f"/payments/{life.payments()[0]['svc_id']}/refund"
+        life._ask("POST", path, amount_cents=400)
+        box.run_due()
+        box.travel_to("2024-05-12T18:30:00Z")
+        status, answer = box.request("POST", f"/api/v1{path}", json={"amount_cents": 400})
+        assert (status, answer["code"], len(adyen.refunds)) == (405, "refund_outcome_unknown", 1)
+        life._ask("POST", path, amount_cents=400, by_hand=False)
+        box.run_due()
+        assert [refund["amount"]["value"] for refund in adyen.refunds.values()] == [400, 400]
 
 
 def test_what_moneyhash_says_of_an_intent_settles_its_charge(box: Scenario) -> None:

@@ -111,6 +111,7 @@ class Consequence:
 _FAILED = Consequence(payment_status=ChargeStatus.FAILED, event=PaymentEvent.CHARGE_FAILED, tells=True, notes=False)
 _REFUSED = Consequence(payment_status=ChargeStatus.FAILED, event=PaymentEvent.CHARGE_FAILED, tells=True, notes=True)
 _LEFT = Consequence(payment_status=ChargeStatus.PENDING, event=PaymentEvent.CHARGE_PENDING, tells=False, notes=True)
+_UNKNOWN = Consequence(payment_status=ChargeStatus.FAILED, event=PaymentEvent.CHARGE_UNKNOWN, tells=True, notes=True)
 _UNCONFIRMED = Consequence(
     payment_status=ChargeStatus.FAILED, event=PaymentEvent.CHARGE_FAILED, tells=False, notes=False
 )
@@ -126,9 +127,10 @@ def consequence(kind: FailureKind, *, asks_customer: bool) -> Consequence:
             return _LEFT
         case FailureKind.DECLINED:
             return _FAILED
+        case FailureKind.FORGOTTEN:
+            return _UNKNOWN
         case (
             FailureKind.REFUSED
-            | FailureKind.FORGOTTEN
             | FailureKind.UNAUTHORIZED
             | FailureKind.UNREACHABLE
             | FailureKind.THROTTLED

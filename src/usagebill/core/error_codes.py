@@ -307,7 +307,9 @@ BY_STATE: Mapping[str, Refusal] = {
     ),
     "invoices_have_different_currencies": Refusal("the invoices have different currencies", "request them separately"),
     "invoices_not_overdue": Refusal("one of the invoices is not overdue", "request overdue ones only"),
-    "invoices_not_ready_for_payment_processing": Refusal("a payment of one is under way", "wait for its outcome"),
+    "invoices_not_ready_for_payment_processing": Refusal(
+        "a payment of one is under way, or its outcome is unknown", "wait for its outcome, or say it: see Payments"
+    ),
     "is_succeeded": Refusal("the message was delivered", "only failed ones are sent again"),
     "metadata_on_draft_invoice": Refusal("the invoice is a draft", "set its metadata once it is finalized"),
     "no_active_subscription": Refusal("the customer has no such active subscription", "see its subscriptions"),
@@ -330,12 +332,20 @@ BY_STATE: Mapping[str, Refusal] = {
         "look whether it was made before you send it again",
     ),
     "payment_method_not_usable": Refusal("the payment method cannot be charged any more", "choose another one"),
+    "payment_outcome_unknown": Refusal(
+        "an earlier charge may have taken the money: its provider has not said",
+        "look there: record the payment, or set `payment_status` to `failed`",
+    ),
     "payment_processor_is_currently_handling_payment": Refusal("a payment is under way", "wait for its outcome"),
     "payment_status_update_on_draft_invoice": Refusal("the invoice is a draft", "finalize it first"),
     "plan_overlapping": Refusal(
         "the customer has a coupon that is limited to one of the same plans or metrics", "terminate that one first"
     ),
     "purchase_order_number_not_editable": Refusal("the subscription has ended", "leave `purchase_order_number` out"),
+    "refund_outcome_unknown": Refusal(
+        "an earlier refund may have been made: its provider has not said",
+        "look there, and say it: `refund_status` of the note, or `by_hand` of the payment's refund",
+    ),
     "refused_event_unreadable": Refusal("it could not be read as an event", "send it again, as JSON"),
     "storage_full": Refusal(
         "the database has no room left on its disk, and nothing was changed", "make room, then send it again"

@@ -11,6 +11,8 @@ from usagebill.core.payments import Payment, PaymentPage
 
 # The code of a charge that its customer did not confirm in time.
 NOT_CONFIRMED = "confirmation_expired"
+# The code of a charge that its provider says it never got.
+NOT_FOUND = "charge_not_found"
 # The code of a page that is paid at its provider, which does not say by which payment.
 PAID_WITHOUT_NOTICE = "paid_without_notice"
 # A page is looked up every day, and this long after its end.

@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import Enum
 
 from usagebill.core.collection import Collectable
-from usagebill.core.payments import LIVE, NoticeStatus, Payment, TakenBack
+from usagebill.core.payments import LIVE, OUTCOME_UNKNOWN, NoticeStatus, Payment, TakenBack
 from usagebill.core.provider_requests import TEMPORARY_FAILURES, FailureKind, PaymentMoved
 from usagebill.core.statuses import ChargeStatus
 
@@ -56,7 +56,8 @@ def reaction_to(payment: Payment, moved: PaymentMoved, *, invoices_wait: bool) -
     if payment.status == TakenBack.RETURNED and (moved.payment_status == ChargeStatus.FAILED or not moved.is_current):
         return Reaction.NONE
     is_same = payment.status == moved.status and payment.payment_status == moved.payment_status
-    if is_same and not payment.unanswered and not invoices_wait:
+    is_unknown = payment.unanswered or payment.error_code == OUTCOME_UNKNOWN
+    if is_same and not is_unknown and not invoices_wait:
         return Reaction.NONE
     is_late = payment.payment_status == ChargeStatus.FAILED and moved.payment_status in LIVE
     return Reaction.NONE if is_late else Reaction.FOLLOW
@@ -74,7 +75,7 @@ def followed(payment: Payment, moved: PaymentMoved, *, method_id: str | None, no
         provider_payment_id=moved.provider_payment_id,
         status=moved.status,
         payment_status=moved.payment_status,
-        error_code=moved.error_code or payment.error_code,
+        error_code=moved.error_code or (None if payment.error_code == OUTCOME_UNKNOWN else payment.error_code),
         method=moved.method or payment.method,
         payment_method_id=method_id,
         next_action={} if moved.payment_status not in LIVE else payment.next_action,

@@ -16,6 +16,8 @@ from usagebill.core.statuses import ChargeStatus, PaymentStatus
 LONGEST_REFERENCE = 40
 # The code of a charge or refund that ended without a word from its provider.
 OUTCOME_UNKNOWN = "outcome_unknown"
+# The code of such a refund once somebody has looked there, and said that it was not made, or made it by hand.
+NOT_MADE = "not_made"
 
 # The reference of the payment that an invoice of already paid fees is created with.
 CHARGES_PAID_IN_ADVANCE = "Charges paid in advance"
@@ -298,7 +300,7 @@ def is_refund_late(attempt: RefundAttempt, status: PaymentStatus) -> bool:
     if attempt.refund_status == PaymentStatus.SUCCEEDED:
         return status != PaymentStatus.FAILED
     has_failed = attempt.refund_status == PaymentStatus.FAILED and attempt.provider_refund_id is not None
-    return has_failed and attempt.error_code != OUTCOME_UNKNOWN
+    return has_failed and attempt.error_code not in (OUTCOME_UNKNOWN, NOT_MADE)
 
 
 def is_refund_due(note: CreditNote, invoice: Invoice) -> bool:

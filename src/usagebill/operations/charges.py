@@ -42,7 +42,7 @@ from usagebill.queries.payment_providers import (
     payer_of,
     payment_connection_of,
 )
-from usagebill.queries.payment_requests import charge_beside, debt_of, open_pages
+from usagebill.queries.payment_requests import charge_beside, debt_of, is_outcome_unknown, open_pages
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, within
 from usagebill.views.payments import payment_view
@@ -97,7 +97,7 @@ def _prepared(work: Work, task: CollectPayment) -> Sent | ChargeStep | None:
         connection = find_connection(work, live.connection_id)
         charge = replace(live.sent, since=live.sent_at, at=work.now)
         return None if connection is None else Sent(connection=connection, payment_id=live.id, charge=charge)
-    if step is ChargeStep.NOTHING:
+    if step is ChargeStep.NOTHING or is_outcome_unknown(work, collectable):
         return None
     customer = find_customer(work, collectable.customer_id)
     connection = None if customer is None else payment_connection_of(work, customer)

@@ -9,7 +9,7 @@ from typing import Any
 
 from usagebill.core.charge_attempts import refused
 from usagebill.core.collection import Collectable, consequence
-from usagebill.core.look_ups import NOT_CONFIRMED, PAID_WITHOUT_NOTICE, LookStep, Wait, look_step, wait_of
+from usagebill.core.look_ups import NOT_CONFIRMED, NOT_FOUND, PAID_WITHOUT_NOTICE, LookStep, Wait, look_step, wait_of
 from usagebill.core.payment_notices import EXPECTED
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
@@ -65,7 +65,8 @@ def conclude_charge(
     payment = work.tx.get(Payment, task.subject_id)
     if answer is None and payment is not None and payment.payment_status in LIVE:
         collectable = find_payable(work, payment.payable_type, payment.payable_id)
-        _end(work, payment, collectable, "the provider has no such charge")
+        message = "the provider has no such charge"
+        _end(work, payment, collectable, ProviderFailure(kind=FailureKind.REFUSED, code=NOT_FOUND, message=message))
         return
     if answer is not None and answer.payment_status not in LIVE:
         reason = provider_notices.apply(work, connection, answer)
@@ -93,7 +94,8 @@ def _wait_on(work: Work, task: AskPaymentProvider, connection: PaymentConnection
     can_cancel = connection.traits.cancels and payment.provider_payment_id is not None
     match look_step(wait, since, work.now, is_known=is_known, can_cancel=can_cancel):
         case LookStep.END:
-            _end(work, payment, collectable, _SILENT)
+            failure = ProviderFailure(kind=FailureKind.FORGOTTEN, code=OUTCOME_UNKNOWN, message=_SILENT)
+            _end(work, payment, collectable, failure)
             return
         case LookStep.CANCEL:
             if wait is Wait.CONFIRMATION:
@@ -105,19 +107,19 @@ def _wait_on(work: Work, task: AskPaymentProvider, connection: PaymentConnection
     order_look_up(work, payment)
 
 
-def _end(work: Work, payment: Payment, collectable: Collectable | None, reason: str) -> None:
+def _end(work: Work, payment: Payment, collectable: Collectable | None, failure: ProviderFailure) -> None:
     """Give up waiting for a charge: it counts as failed. Should it have succeeded, its notice is still followed."""
-    failure = ProviderFailure(kind=FailureKind.FORGOTTEN, code=OUTCOME_UNKNOWN, message=reason)
     follows = consequence(failure.kind, asks_customer=False)
     payment = refused(payment, failure, follows, work.now)
     work.tx.replace(payment)
-    _log.warning(
-        OUTCOME_UNKNOWN,
-        payment=payment.id,
-        provider_payment=payment.provider_payment_id,
-        connection=payment.payment_provider_code,
-        reason=reason,
-    )
+    if failure.kind is FailureKind.FORGOTTEN:
+        _log.warning(
+            OUTCOME_UNKNOWN,
+            payment=payment.id,
+            provider_payment=payment.provider_payment_id,
+            connection=payment.payment_provider_code,
+            reason=failure.message,
+        )
     if collectable is None:
         return
     PAYABLES[collectable.type].note(work, collectable.id, failure)
@@ -208,8 +210,6 @@ def _wait_on_refund(work: Work, task: AskPaymentProvider, *, is_known: bool) -> 
         return
     step = look_step(Wait.REFUND, attempt.created_at, work.now, is_known=is_known, can_cancel=is_known)
     if step is LookStep.END:
-        attempt = replace(attempt, error_code=OUTCOME_UNKNOWN, updated_at=work.now)
-        work.tx.replace(attempt)
         move_refund(work, attempt, "failed", PaymentStatus.FAILED, _SILENT, OUTCOME_UNKNOWN)
         return
     order_refund_look_up(work, attempt)

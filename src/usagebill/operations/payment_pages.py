@@ -22,7 +22,7 @@ from usagebill.operations.provider_customers import needs_set_up
 from usagebill.process.logs import Log
 from usagebill.queries.customers import customer_by_external_id, customer_of
 from usagebill.queries.payment_providers import payer_of, payment_connection_of
-from usagebill.queries.payment_requests import charges_under_way, open_pages
+from usagebill.queries.payment_requests import charges_under_way, is_outcome_unknown, open_pages
 from usagebill.runtime.work import Work
 
 _VALID = timedelta(hours=24)
@@ -72,7 +72,7 @@ def page_of(work: Work, customer: Customer, collectable: Collectable) -> Payment
     """The page on which the payable can be paid: the existing one, else a new one. Others for the same debt are ended.
 
     Raises `Invalid` if the provider has none, `ThirdPartyError` if it refuses, which a webhook reports, and
-    `NotAllowed` while a charge for the same debt is under way: the customer must not pay twice.
+    `NotAllowed` while a charge for the same debt is under way or of unknown outcome: the customer must not pay twice.
     """
     connection = payment_connection_of(work, customer)
     if connection is None:
@@ -84,6 +84,8 @@ def page_of(work: Work, customer: Customer, collectable: Collectable) -> Payment
             raise NotAllowed("payment_processor_is_currently_handling_payment")
         # It waits for nobody but the customer, who is here to pay on a page instead.
         cancel_charge(work, payment)
+    if is_outcome_unknown(work, collectable):
+        raise NotAllowed("payment_outcome_unknown")
     wanted_page: PaymentPage | None = None
     for page in open_pages(work, collectable.type, collectable.id):
         if _is_for(page, collectable, connection) and wanted_page is None:

@@ -14,7 +14,7 @@ from typing import Any
 from usagebill.core.authorizations import HOLD_LASTS, ReleaseHold
 from usagebill.core.collection import MOST_QUICK_ATTEMPTS, retry_delay
 from usagebill.core.customers import Customer
-from usagebill.core.invoices.payment_states import charge_event
+from usagebill.core.invoices.payment_states import notice_event
 from usagebill.core.jobs import Job
 from usagebill.core.look_ups import NOT_CONFIRMED
 from usagebill.core.payment_providers import PaymentConnection
@@ -252,7 +252,7 @@ def _cancelled(work: Work, task: AskPaymentProvider, connection: PaymentConnecti
         message = "the customer has not confirmed it in time"
         failure = ProviderFailure(kind=FailureKind.DECLINED, code=NOT_CONFIRMED, message=message)
         tell_failure(work, collectable, failure)
-    move(work, collectable, charge_event(answer.payment_status), payment)
+    move(work, collectable, notice_event(answer.payment_status), payment)
 
 
 def _prepare_update_charge(work: Work, task: AskPaymentProvider) -> Prepared | None:

@@ -34,6 +34,7 @@ from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
 from usagebill.core.payments import (
     DISPUTE_WON,
     LIVE,
+    OUTCOME_UNKNOWN,
     NoticeStatus,
     Payment,
     PaymentMethod,
@@ -353,7 +354,8 @@ def _refund_moved(work: Work, connection: PaymentConnection, moved: RefundMoved)
     attempt = _known_refund(work, connection, moved)
     if attempt is None:
         return TOO_EARLY
-    if attempt.status == moved.status or is_refund_late(attempt, moved.refund_status):
+    is_same = attempt.status == moved.status and attempt.error_code != OUTCOME_UNKNOWN
+    if is_same or is_refund_late(attempt, moved.refund_status):
         return REPEATED
     attempt = replace(attempt, provider_refund_id=moved.provider_refund_id)
     work.tx.replace(attempt)

@@ -18,6 +18,8 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import (
+    NOT_MADE,
+    OUTCOME_UNKNOWN,
     TO_BE_REFUNDED,
     Payment,
     RefundAttempt,
@@ -36,8 +38,8 @@ from usagebill.process.logs import Log
 from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.queries.customers import customer_of
 from usagebill.queries.payment_providers import find_connection
-from usagebill.queries.payments import given_back_cents, left_cents, paid_invoices, payments_of_invoice
-from usagebill.requests.inputs import Input, Maybe, described, value_or
+from usagebill.queries.payments import MAYBE_REFUNDED, given_back_cents, left_cents, paid_invoices, payments_of_invoice
+from usagebill.requests.inputs import Input, Maybe, described, is_given, value_or
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, eq, missing, ne, present
 from usagebill.views.payment_providers import refund_failure_view
@@ -67,8 +69,17 @@ def order_refund(work: Work, note: CreditNote) -> None:
 
 
 def _ordered_cents(reader: Reader, note: CreditNote) -> int:
-    of_note = eq("credit_note_id", note.id), ne("refund_status", PaymentStatus.FAILED)
-    return reader.tx.total(RefundAttempt, "amount_cents", *of_note)
+    return reader.tx.total(RefundAttempt, "amount_cents", eq("credit_note_id", note.id), MAYBE_REFUNDED)
+
+
+def deny_unknown(work: Work, column: str, id: str) -> None:
+    """Somebody says that the refunds of unknown outcome of a credit note or payment were not made."""
+    for attempt in work.tx.find(RefundAttempt, eq(column, id), eq("error_code", OUTCOME_UNKNOWN)):
+        work.tx.replace(replace(attempt, error_code=NOT_MADE, updated_at=work.now))
+
+
+def _is_outcome_unknown(reader: Reader, column: str, id: str) -> bool:
+    return reader.tx.first(RefundAttempt, eq(column, id), eq("error_code", OUTCOME_UNKNOWN)) is not None
 
 
 def _refunding_connection(reader: Reader, payment: Payment) -> PaymentConnection | None:
@@ -82,12 +93,15 @@ def _refunding_connection(reader: Reader, payment: Payment) -> PaymentConnection
 def retry(work: Work, credit_note_id: str) -> CreditNote:
     """Order the refund of a credit note again, as far as it failed.
 
-    Raises `NotFound`, and `NotAllowed` if nothing of it has failed, or its provider cannot refund.
+    Raises `NotFound`, and `NotAllowed` if nothing of it has failed, it may have been made, or its provider cannot
+    refund.
     """
     note = finalized_credit_note(work, credit_note_id)
     before = _ordered_cents(work, note)
     if note.refund_status == PaymentStatus.FAILED:
         order_refund(work, note)
+    if _ordered_cents(work, note) == before and _is_outcome_unknown(work, "credit_note_id", note.id):
+        raise NotAllowed("refund_outcome_unknown")
     if _ordered_cents(work, note) == before:
         raise NotAllowed("no_refund_to_retry", f"its refund_status {note.refund_status}")
     note = replace(note, refund_status=PaymentStatus.PENDING, updated_at=work.now)
@@ -103,7 +117,9 @@ class RefundInput:
         "The amount to give back: at most what was paid beyond what is due.", unit="cents", default="all of that"
     )
     by_hand: Maybe[bool] = described(
-        "Whether you have given it back yourself, so that the provider is not asked.", default="false"
+        "Whether you have given it back yourself, so that the provider is not asked. Required after a refund of unknown"
+        " outcome.",
+        default="false",
     )
 
 
@@ -111,8 +127,8 @@ class RefundInput:
 def refund(work: Work, payment_id: str, request: RefundInput) -> Payment:
     """Give back what a payment brought beyond what was due; its invoices stay as they are.
 
-    Raises `NotFound`, `NotAllowed` if there is nothing to give back or the provider cannot refund, and `Invalid` for
-    more than there is.
+    Raises `NotFound`, `NotAllowed` if there is nothing to give back, it may have been given back, or the provider
+    cannot refund, and `Invalid` for more than there is.
     """
     payment = work.tx.get(Payment, payment_id)
     if payment is None:
@@ -120,8 +136,12 @@ def refund(work: Work, payment_id: str, request: RefundInput) -> Payment:
     sent_cents = value_or(request.amount_cents, None)
     if sent_cents is not None and (sent_cents <= 0 or limits.INVOICE_PART.is_beyond(sent_cents)):
         raise Invalid(amount_cents="value_is_out_of_range")
+    if is_given(request.by_hand):
+        deny_unknown(work, "payment_id", payment.id)
     connection = find_connection(work, payment.connection_id)
     surplus = _surplus(work, payment)
+    if _is_outcome_unknown(work, "payment_id", payment.id):
+        raise NotAllowed("refund_outcome_unknown")
     if connection is None or not surplus:
         raise NotAllowed("nothing_to_refund", "nothing was paid with it beyond what is due")
     by_hand = bool(value_or(request.by_hand, False))
@@ -301,8 +321,6 @@ def fail(work: Work, task: AskPaymentProvider, connection: PaymentConnection, fa
     attempt = work.tx.get(RefundAttempt, task.subject_id)
     if attempt is None or failure.kind is FailureKind.NOT_SUPPORTED or _is_answered(attempt):
         return
-    work.tx.replace(replace(attempt, error_code=failure.code))
-    attempt = replace(attempt, error_code=failure.code)
     move_refund(work, attempt, "failed", PaymentStatus.FAILED, failure.message, failure.code)
     _ask(work, attempt.payment_id)
 
@@ -315,14 +333,16 @@ def move_refund(
     message: str = "Payment refund failed",
     code: str | None = None,
 ) -> None:
-    """Store a refund as pending, succeeded or failed, and what follows for its credit note, or its payment and invoice.
+    """Store a refund as pending, succeeded or failed (with a `code`), and what follows for its credit note, or its
+    payment and invoice.
 
     One that succeeded can still fail: the money came back.
     """
     before = attempt.refund_status
     if is_refund_late(attempt, status):
         return
-    attempt = replace(attempt, status=word, refund_status=status, updated_at=work.now)
+    error_code = code if status is PaymentStatus.FAILED else None
+    attempt = replace(attempt, status=word, refund_status=status, error_code=error_code, updated_at=work.now)
     work.tx.replace(attempt)
     if status == before:
         return

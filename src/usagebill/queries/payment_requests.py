@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from usagebill.core.collection import Collectable
 from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
-from usagebill.core.payments import LIVE, Payment, PaymentPage, is_under_way
+from usagebill.core.payments import LIVE, OUTCOME_UNKNOWN, Payment, PaymentPage, is_under_way
 from usagebill.core.provider_requests import PayableType
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, any_of, asc, eq, missing, more, present, within
@@ -77,6 +78,16 @@ def charge_beside(reader: Reader, payable_type: PayableType, payable_id: str) ->
     """
     under_way = charges_under_way(reader, payable_type, payable_id)
     return next((payment for payment in under_way if payment.payable_id != payable_id), None)
+
+
+def is_outcome_unknown(reader: Reader, collectable: Collectable) -> bool:
+    """Whether a charge for the same debt ended without a word from its provider, and nobody has said since what became
+    of it: it may have taken the money, so nothing else asks for that.
+    """
+    if collectable.is_ready:
+        return False
+    debt = debt_of(reader, collectable.type, collectable.id)
+    return reader.tx.first(Payment, debt.payables, eq("error_code", OUTCOME_UNKNOWN)) is not None
 
 
 def open_pages(reader: Reader, payable_type: PayableType, payable_id: str) -> list[PaymentPage]:

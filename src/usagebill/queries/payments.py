@@ -6,11 +6,14 @@ from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payment_requests import RequestedInvoice
-from usagebill.core.payments import GIVEN_BACK, SURPLUS_BACK, Payment, RefundAttempt, TakenBack
+from usagebill.core.payments import GIVEN_BACK, OUTCOME_UNKNOWN, SURPLUS_BACK, Payment, RefundAttempt, TakenBack
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.queries.payment_requests import request_of, requested_invoices, requests_of_invoice
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import any_of, asc, eq, missing, ne, within
+
+# Refunds that were made, are being made, or may have been made.
+MAYBE_REFUNDED = any_of(ne("refund_status", PaymentStatus.FAILED), eq("error_code", OUTCOME_UNKNOWN))
 
 
 def paid_invoices(reader: Reader, payment: Payment) -> list[Invoice]:
@@ -40,8 +43,8 @@ def given_back_cents(reader: Reader, invoice_id: str, status: PaymentStatus) -> 
 
 
 def left_cents(reader: Reader, payment: Payment, invoice_id: str) -> int:
-    """Cents that a payment brought for an invoice and that are not refunded, nor being refunded."""
-    of_payment = eq("payment_id", payment.id), ne("refund_status", PaymentStatus.FAILED)
+    """Cents that a payment brought for an invoice and that are not refunded, nor being refunded, as far as is known."""
+    of_payment = eq("payment_id", payment.id), MAYBE_REFUNDED
     left = payment.amount_cents - reader.tx.total(RefundAttempt, "amount_cents", *of_payment)
     if payment.payment_request_id is None:
         return left

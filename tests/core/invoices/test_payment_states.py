@@ -27,6 +27,8 @@ ROWS = [
     (UNPAID, charge_event(ChargeStatus.PROCESSING), PENDING, False, False, True),
     (UNPAID, charge_event(ChargeStatus.PENDING), PENDING, False, True, True),
     (UNPAID, charge_event(ChargeStatus.FAILED), FAILED, False, True, False),
+    # Nothing else asks for what it may have taken.
+    (UNPAID, PaymentEvent.CHARGE_UNKNOWN, FAILED, False, False, True),
     (UNPAID, PaymentEvent.CHARGE_AGAIN, PENDING, False, True, True),
     (UNPAID, PaymentEvent.NOTHING_DUE, SUCCEEDED, False, False, True),
     (UNPAID, notice_event(ChargeStatus.SUCCEEDED), SUCCEEDED, True, False, True),

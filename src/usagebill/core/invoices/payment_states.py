@@ -1,6 +1,7 @@
 """The payment of an invoice: the effect of each payment event on it. The table is `MOVES`.
 
-An invoice is pending, succeeded or failed. `ready_for_payment_processing` says whether another charge may begin. What
+An invoice is pending, succeeded or failed. `ready_for_payment_processing` says whether another charge may begin: not
+while one is under way, nor after one of unknown outcome, until its provider or somebody says what became of it. What
 was received and offset decides whether it has succeeded, wherever the money came from (`Move.with_left`). Once it has,
 payment events no longer change its status, unless a payment is returned; money that arrives anyway is recorded with its
 payments, and the paid amount exceeds the total.
@@ -22,6 +23,7 @@ class PaymentEvent(StrEnum):
     CHARGE_PROCESSING = "charge_processing"  # the provider is processing it and will report
     CHARGE_PENDING = "charge_pending"  # the provider did not accept it, and nobody declined it
     CHARGE_FAILED = "charge_failed"
+    CHARGE_UNKNOWN = "charge_unknown"  # the provider says nothing about it: it may have taken the money
     CHARGE_AGAIN = "charge_again"  # it failed, and is followed by another with the customer present
     NOTHING_DUE = "nothing_due"  # there is nothing to charge
     NOTICE_SUCCEEDED = "notice_succeeded"  # the provider reports it
@@ -81,6 +83,7 @@ _UNPAID: Mapping[PaymentEvent, Move] = {
     _E.CHARGE_PROCESSING: Move(status=_P.PENDING, ready=False, tells=_CHANGE),
     _E.CHARGE_PENDING: Move(status=_P.PENDING, ready=True, tells=_CHANGE),
     _E.CHARGE_FAILED: Move(status=_P.FAILED, ready=True),
+    _E.CHARGE_UNKNOWN: Move(status=_P.FAILED, ready=False, tells=_CHANGE),
     _E.CHARGE_AGAIN: Move(status=_P.PENDING, ready=True, tells=_CHANGE),
     _E.NOTHING_DUE: Move(status=_P.SUCCEEDED, ready=False, tells=_CHANGE),
     _E.NOTICE_SUCCEEDED: Move(status=_P.SUCCEEDED, ready=False, counts=True, tells=_CHANGE),
@@ -136,6 +139,7 @@ _OF_REQUESTS = {
     _E.CHARGE_PROCESSING: _E.REQUEST_PENDING,
     _E.CHARGE_PENDING: _E.REQUEST_PENDING,
     _E.CHARGE_AGAIN: _E.REQUEST_PENDING,
+    _E.CHARGE_UNKNOWN: _E.CHARGE_UNKNOWN,
     _E.NOTHING_DUE: _E.REQUEST_SUCCEEDED,
     _E.NOTICE_SUCCEEDED: _E.REQUEST_SUCCEEDED,
     _E.NOTICE_PROCESSING: _E.REQUEST_PENDING,

@@ -11,6 +11,7 @@ from usagebill.core.metadata import Metadata, merged_metadata
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES, PaymentStatus
 from usagebill.operations.backlog import Unrelated, after_backlog, of_record, without_backlog
 from usagebill.operations.credit_notes.creation import sent_metadata
+from usagebill.operations.refunds import deny_unknown
 from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.requests.inputs import ABSENT, Input, Maybe, is_given
 from usagebill.runtime.work import Work
@@ -29,7 +30,10 @@ class MetadataInput:
 
 @after_backlog(of_record(CreditNote))
 def update(work: Work, credit_note_id: str, request: CreditNoteUpdate) -> CreditNote:
-    """Set the refund status, and merge metadata. Raises `NotFound` and `Invalid`."""
+    """Set the refund status, and merge metadata. Raises `NotFound` and `Invalid`.
+
+    Who sets it says so of a refund of unknown outcome as well: if it failed, it can be ordered again.
+    """
     note = finalized_credit_note(work, credit_note_id)
     if is_given(request.refund_status):
         if request.refund_status not in INVOICE_PAYMENT_STATUSES:
@@ -37,6 +41,8 @@ def update(work: Work, credit_note_id: str, request: CreditNoteUpdate) -> Credit
         refund_status = PaymentStatus(request.refund_status)
         refunded_at = work.now if refund_status is PaymentStatus.SUCCEEDED else note.refunded_at
         note = replace(note, refund_status=refund_status, refunded_at=refunded_at)
+        if refund_status is PaymentStatus.FAILED:
+            deny_unknown(work, "credit_note_id", note.id)
     sent = sent_metadata(request.metadata)
     if sent is not None:
         note = replace(note, metadata=sent_metadata(merged_metadata(note.metadata, sent)))

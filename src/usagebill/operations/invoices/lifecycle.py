@@ -11,6 +11,7 @@ from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.core.invoices import changes
 from usagebill.core.invoices.life_cycle import ISSUED, InvoiceStatus
 from usagebill.core.invoices.records import Invoice, InvoiceMetadata
+from usagebill.core.provider_requests import PayableType
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tasks import MarkOverdue
 from usagebill.core.tax_providers import TaxSubject
@@ -24,6 +25,7 @@ from usagebill.operations.invoices.undoing import undo
 from usagebill.operations.payment_status import due_changed, set_payment_status
 from usagebill.operations.tax_connections import ask_about
 from usagebill.queries.invoices import visible_invoice
+from usagebill.queries.payment_requests import charges_under_way
 from usagebill.requests.inputs import ABSENT, Input, Maybe, described, is_given, value_or
 from usagebill.runtime.work import Reader, Work
 from usagebill.views.invoices import invoice_webhook_view
@@ -61,7 +63,10 @@ class InvoiceVoid:
 
 @after_backlog(of_record(Invoice))
 def update(work: Work, invoice_id: str, request: InvoiceUpdate) -> Invoice:
-    """Set the payment status and replace the metadata of an issued invoice. Raises as `NotAllowed` and `Invalid`."""
+    """Set the payment status and replace the metadata of an issued invoice. Raises as `NotAllowed` and `Invalid`.
+
+    Who says that it is not paid says so of a charge of unknown outcome as well: it can be charged again.
+    """
     invoice = visible_invoice(work, invoice_id)
     metadata = value_or(request.metadata, None)
     sent = request.payment_status if is_given(request.payment_status) else None
@@ -76,6 +81,9 @@ def update(work: Work, invoice_id: str, request: InvoiceUpdate) -> Invoice:
     status = None if sent is None else PaymentStatus(str(sent))
     if metadata is not None:
         invoice = replace(invoice, metadata=_metadata(work, invoice, metadata))
+    is_unpaid = status is not None and status is not PaymentStatus.SUCCEEDED
+    if is_unpaid and not charges_under_way(work, PayableType.INVOICE, invoice.id):
+        invoice = replace(invoice, ready_for_payment_processing=True)
     invoice = replace(invoice, updated_at=work.now)
     work.tx.replace(invoice)
     return invoice if status is None else set_payment_status(work, invoice, status)

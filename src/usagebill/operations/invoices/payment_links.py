@@ -17,6 +17,7 @@ from usagebill.operations.payment_orders import order_payment
 from usagebill.operations.payment_pages import page_of
 from usagebill.queries.customers import customer_of
 from usagebill.queries.invoices import visible_invoice
+from usagebill.queries.payment_requests import is_outcome_unknown
 from usagebill.requests.inputs import ABSENT, Input, Maybe, value_or
 from usagebill.runtime.work import Work
 from usagebill.views.invoices import payment_failure_view
@@ -33,11 +34,15 @@ class PaymentRetry:
 def retry_payment(work: Work, invoice_id: str, request: PaymentRetry) -> None:
     """Retry to collect an unpaid invoice. If no provider collects it, a message says so.
 
-    Raises `NotFound`, and `NotAllowed` for a draft, voided or paid invoice, and while a charge is under way.
+    Raises `NotFound`, and `NotAllowed` for a draft, voided or paid invoice, and while a charge is under way or of
+    unknown outcome.
     """
     invoice = visible_invoice(work, invoice_id)
     if not is_open_to_payment(invoice):
         raise NotAllowed("invalid_status", f"{invoice.status}, its payment {invoice.payment_status}")
+    collectable = find_payable(work, PayableType.INVOICE, invoice.id)
+    if collectable is not None and is_outcome_unknown(work, collectable):
+        raise NotAllowed("payment_outcome_unknown")
     if not invoice.ready_for_payment_processing:
         raise NotAllowed("payment_processor_is_currently_handling_payment")
     if customer_of(work, invoice).payment_connection_id is None:
