@@ -15,10 +15,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from usagebill.billing import Billing
+from usagebill.browser.forms import form_of, received
 from usagebill.console.pages import PAGES, Page, clock, sign_in
 from usagebill.console.pages.listing import navigation
 from usagebill.console.seat import Seat
-from usagebill.console.visits import Visit, check_csrf, form_of, rendered, root_of
+from usagebill.console.visits import Visit, check_csrf, rendered, root_of
 from usagebill.core.errors import (
     BillingError,
     DatabaseFailed,
@@ -46,8 +47,6 @@ _HEADERS = {
     "x-frame-options": "DENY",
     "x-robots-tag": "noindex",
 }
-# The largest form.
-_MOST_BYTES = 64 * 1024
 _THREADS = 16
 _TRAVEL_SECONDS = 3600.0
 # An instant before any session ends: they outlive the months of a sandbox.
@@ -88,7 +87,7 @@ def console_app(billing: Billing, *, sandbox: MovedByHand | None = None) -> ASGI
         act: _Act, seconds: float = billing.settings.request_timeout
     ) -> Callable[[Request], Awaitable[Response]]:
         async def handler(request: Request) -> Response:
-            body = await _body(request)
+            body = await received(request)
             answer = await to_thread.run_sync(partial(_answered, seconds, act, request, body), limiter=limiter)
             answer.headers.update({name: value for name, value in _HEADERS.items() if name not in answer.headers})
             return answer
@@ -109,16 +108,6 @@ def console_app(billing: Billing, *, sandbox: MovedByHand | None = None) -> ASGI
     )
     app.state.sandbox = sandbox
     return app
-
-
-async def _body(request: Request) -> bytes:
-    """The body of a form; empty if it is longer than forms are."""
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _MOST_BYTES:
-            return b""
-    return body
 
 
 def _visit(billing: Billing, request: Request, body: bytes, now: datetime) -> Visit:

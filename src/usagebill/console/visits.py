@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
-from urllib.parse import parse_qs
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -103,9 +102,3 @@ def check_csrf(token: Secret, sent: str) -> None:
     """Raises `Forbidden` for a form that is not of this session."""
     if not hmac.compare_digest(csrf_token(token).encode(), sent.encode("utf-8", "surrogatepass")):
         raise Forbidden("form_of_another_session")
-
-
-def form_of(body: bytes) -> dict[str, str]:
-    """The fields of a form, the last of each name."""
-    parsed = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
-    return {name: values[-1] for name, values in parsed.items()}

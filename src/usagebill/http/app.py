@@ -28,7 +28,6 @@ from usagebill.billing import Billing
 from usagebill.core.api_logs import without_signature
 from usagebill.core.errors import BadRequest, BillingError, DatabaseFailed, NotFound, Unauthorized
 from usagebill.core.secrets import Secret
-from usagebill.http import portal
 from usagebill.http.api import Answer, Api, Request, Routes, request_id
 from usagebill.http.clock import clock_route
 from usagebill.http.credentials import KEY_SENT
@@ -42,6 +41,7 @@ from usagebill.http.prefix import check_prefix
 from usagebill.http.readiness import DatabaseWatch
 from usagebill.operations.documents import files as documents
 from usagebill.operations.standing import age_of_oldest_job
+from usagebill.portal import portal_routes
 from usagebill.process.json_text import encode_json
 from usagebill.process.logs import Log, plain_traceback
 from usagebill.requests.refusals import word
@@ -180,7 +180,7 @@ def create_app(
             Route("/metrics", metrics_text),
             Route("/documents/{token}", document_file),
             notice_route(billing, CapacityLimiter(_NOTICES)),
-            *portal.routes(billing, readers, CapacityLimiter(_WRITERS)),
+            *portal_routes(billing, readers, CapacityLimiter(_WRITERS), error_headers),
             *([clock_route(billing, sandbox, CapacityLimiter(1))] if sandbox is not None else ()),
             *(_console_routes(billing, sandbox) if console else ()),
         ],

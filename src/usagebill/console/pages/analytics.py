@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from usagebill.console.charts import Bar, bars
+from usagebill.browser.charts import Bar, bars
 from usagebill.console.pages.page import Page
 from usagebill.console.rendering import money, words
 from usagebill.console.seat import Seat

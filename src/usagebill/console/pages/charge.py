@@ -9,6 +9,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from usagebill.browser.charts import Bar, bars
 from usagebill.console.charge_terms import (
     TYPED_MODELS,
     form_of,
@@ -18,7 +19,6 @@ from usagebill.console.charge_terms import (
     range_fields,
     rows_of,
 )
-from usagebill.console.charts import Bar, bars
 from usagebill.console.fields import Field, Kind, choices, text_of, values_of
 from usagebill.console.pages.page import Page
 from usagebill.console.rendering import money, number, segment

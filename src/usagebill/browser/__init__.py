@@ -1,0 +1,1 @@
+"""What the pages of the console and of the portal have in common."""

@@ -1,0 +1,16 @@
+"""The pages of the portal: one module and one template each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from usagebill.portal.pages import details, documents, invoice, overview, usage
+from usagebill.portal.pages.page import Page as Page
+
+PAGES: Sequence[Page] = (
+    *overview.PAGES,
+    *usage.PAGES,
+    *invoice.PAGES,
+    *documents.PAGES,
+    *details.PAGES,
+)

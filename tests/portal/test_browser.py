@@ -1,0 +1,72 @@
+"""The pages of a customer in a real browser, at the widths of a desk and of a phone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser
+from tests.console.test_browser import Watched, browser as browser, served
+from tests.portal.test_pages import box as box, use
+from tests.scenarios import Scenario
+
+from usagebill.http.app import create_app
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def address(box: Scenario) -> Iterator[str]:
+    """Where a link leads to."""
+    with served(create_app(box.billing)) as console:
+        link = str(box.get("/customers/acme/portal_url")["customer"]["portal_url"])
+        yield console.removesuffix("/console") + link.removeprefix("http://localhost:8000")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_every_page_is_sound_in_a_browser(
+    browser: Browser, box: Scenario, address: str, width: int, scheme: Any, tmp_path: Path
+) -> None:
+    use(box)
+    box.customer("acme", name="株式会社さくらソフトウェア開発" * 4, billing_configuration={"document_locale": "de"})
+    box.post(
+        "/wallets",
+        wallet={"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "granted_credits": "120"},
+    )
+    box.travel_to("2024-04-01T08:00:00Z")
+    box.event("tokens", "acme/1", value="3", model="small", note="x" * 300)
+    address = address.rpartition("/")[0] + "/" + link(box)
+    invoice = box.invoices("acme")[0]
+    pictures = Path(os.environ.get("USAGEBILL_SCREENSHOTS", tmp_path))
+    pictures.mkdir(parents=True, exist_ok=True)
+    size: Any = {"width": width, "height": 900}
+    with browser.new_context(viewport=size, color_scheme=scheme) as context:
+        window = Watched(context, address)
+        harmful = []
+        for path in ("", "/usage/acme%2F1", f"/invoices/{invoice['svc_id']}", "/documents", "/details"):
+            page = window.open(path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+            harmful += [
+                (path, found["id"], [node["html"][:200] for node in found["nodes"]][:3])
+                for found in Axe().run(page).response["violations"]
+                if found["impact"] in ("serious", "critical")
+            ]
+            page.screenshot(
+                path=pictures / f"portal-{path.strip('/').partition('/')[0] or 'overview'}-{width}.png", full_page=True
+            )
+        page = window.open("/details")
+        page.get_by_role("textbox", name="Ort").fill("Köln")
+        page.get_by_role("button", name="Speichern").click()
+        page.get_by_text("Gespeichert.").wait_for()
+        assert box.get("/customers/acme")["customer"]["city"] == "Köln"
+    assert harmful == []
+    assert window.problems == []
+
+
+def link(box: Scenario) -> str:
+    """The token of a new link: one of a month ago has expired."""
+    return str(box.get("/customers/acme/portal_url")["customer"]["portal_url"]).rpartition("/")[2]
