@@ -27,7 +27,6 @@ from usagebill import Billing
 from usagebill.runtime.clock import ManualClock
 from usagebill.storage.sqlite import schema
 from usagebill.storage.sqlite.engine import functions
-from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.tables import TABLES
 
 # For a report over invoices.
@@ -138,7 +137,6 @@ def multiply(path: Path, customers: int) -> None:
             f" INSERT INTO {table} ({', '.join(names)}) SELECT {chosen} FROM {table}, numbers",
             {"last": customers - 1},
         )
-    count_all_events(connection)
     for listed in TABLES:
         connection.execute(f'DROP TABLE IF EXISTS "{listed.name}_counts"')
     connection.execute(f"PRAGMA user_version = {schema.VERSION - 1}")

@@ -44,7 +44,6 @@ from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
 from usagebill.storage.event_queries import EventQuery
 from usagebill.storage.sql.usage_totals import AT_ONCE
-from usagebill.storage.sqlite.events.lists import count_all_events
 
 FEW = 10_000
 SIZES = (100_000, 1_000_000)
@@ -139,8 +138,6 @@ def fill(billing: Billing, count: int) -> None:
         rest = min(COPIED_AT_ONCE, count - first)
         billing.store.write(None, lambda tx, window=(first, rest): copy_events(tx, *window))  # type: ignore[misc]
         roll_up(billing)
-    if count > FEW:
-        billing.store.write(None, lambda tx: count_all_events(tx._connection))  # type: ignore[attr-defined]
 
 
 def copy_events(tx: Any, first: int, count: int) -> None:

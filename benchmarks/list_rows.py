@@ -19,7 +19,6 @@ from usagebill.runtime.clock import ManualClock
 from usagebill.runtime.work import Work
 from usagebill.storage.sqlite import schema
 from usagebill.storage.sqlite.engine import functions
-from usagebill.storage.sqlite.events.lists import count_all_events
 from usagebill.storage.tables import TABLES
 
 NOW = datetime(2024, 7, 1, 12, tzinfo=UTC)
@@ -366,7 +365,6 @@ def fill(path: Path, rows: int, events: int) -> None:
             )
     _fill_events(connection, organization, events)
     # As for a file from before counts of events existed.
-    count_all_events(connection)
     # Missing indexes and counts are made and filled, as in a file of the previous version.
     for listed in TABLES:
         connection.execute(f'DROP TABLE IF EXISTS "{listed.name}_counts"')

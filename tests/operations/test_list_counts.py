@@ -17,7 +17,6 @@ from usagebill import Billing
 from usagebill.cli import main
 from usagebill.operations.organizations import create
 from usagebill.runtime.clock import ManualClock
-from usagebill.storage.sqlite.events import lists as event_lists
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.second_engine)])
@@ -105,37 +104,6 @@ def test_totals_of_other_organizations_are_left_alone(file: str) -> None:
         assert second.lists.recount() == ["customers"]
         assert second.customers.list().total_count == 1
         assert second.audit().found == 0
-
-
-def counted_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A file with counts of 20 events: of the organization, and of their subscription."""
-    for name, value in (("_EVERY", 10), ("_MANY", 10), ("_LOOKED_AT", 1)):
-        monkeypatch.setattr(event_lists, name, value)
-    path = str(tmp_path / "billing.db")
-    with Billing(path, clock=ManualClock(datetime(2024, 3, 1, 9, tzinfo=UTC)), deliver=False) as billing:
-        billing.events.ingest(
-            {"transaction_id": str(number), "code": "calls", "external_subscription_id": "sub"} for number in range(20)
-        )
-    return path
-
-
-def test_wrong_totals_of_events_are_found_by_an_audit_that_reads_events(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = counted_events(tmp_path, monkeypatch)
-    assert run("audit", "--db", path)["found"] == 0
-    execute(path, "UPDATE event_counts SET n = n + 1")
-    report = run("audit", "--db", path, code=1)
-    assert [(finding["detail"], finding["expected"], finding["found"]) for finding in report["findings"]] == [
-        ("code=calls, hour from 2024-03-01T09:00+00:00", "20", "21"),
-        ("code=calls, hour from 2024-03-01T09:00+00:00, subscription sub", "20", "21"),
-    ]
-    assert run("audit", "--db", path, "--no-recount")["found"] == 0
-    with Billing(path, deliver=False) as billing:
-        assert billing.events.list().total_count == 20 + 1
-        assert billing.lists.recount() == ["events"]
-        assert billing.events.list().total_count == 20
-        assert billing.audit().found == 0
 
 
 def test_metadata_that_lists_do_not_find_is_named_and_found_again(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.http.app import endpoints
 from usagebill.http.endpoints import Endpoint
-from usagebill.operations import organizations
+from usagebill.operations import events, organizations
 from usagebill.storage.conditions import (
     Condition,
     any_of,
@@ -51,7 +51,6 @@ from usagebill.storage.postgresql.listed import PostgresLists
 from usagebill.storage.sql import lists as sql_lists
 from usagebill.storage.sql.lists import Lists
 from usagebill.storage.sqlite import SqliteStore
-from usagebill.storage.sqlite.events import lists as event_lists
 from usagebill.storage.sqlite.list_counts import SqliteListCounts
 from usagebill.storage.sqlite.listed import SqliteLists
 from usagebill.storage.tables import CUSTOMER_COLUMNS, TABLES, table_of
@@ -306,7 +305,7 @@ def recounted(connection: Any) -> None:
             list(
                 SqliteListCounts(
                     connection, lambda sql, values: connection.execute(sql, values).fetchall(), organization
-                ).faults(events=False)
+                ).faults()
             )
             == []
         )
@@ -742,42 +741,35 @@ def _invoices(store: SqliteStore, amounts: list[int]) -> tuple[Tenant, list[int]
 
 class TestEvents:
     @given(data=st.data())
-    def test_lists_of_counted_events(self, store: SqliteStore, data: st.DataObject) -> None:
-        """However many were counted when, and however many hours and subscriptions they lie in."""
+    def test_lists_of_events(self, store: SqliteStore, data: st.DataObject) -> None:
+        """However many hours and subscriptions they lie in, and whatever they share."""
         tenant = new_tenant(store)
         seconds = st.sampled_from([-1_800_000_000, -7200, -3600, -1815.123456, -1815.2, 0, 0.5, 1, 3600, 90_000])
         codes, subscriptions = st.sampled_from(["a", "b", "c"]), st.sampled_from(["s", "t", None])
-        sent: list[Event] = []
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(event_lists, "_EVERY", 3)
-            patch.setattr(event_lists, "_LOOKED_AT", 1)
-            patch.setattr(event_lists, "_MANY", data.draw(st.integers(1, 4)))
-            patch.setattr(event_lists, "_MERGED", data.draw(st.sampled_from([1, 200])))
-            for _ in range(data.draw(st.integers(0, 4))):
-                batch = [
-                    event(tenant.id, len(sent) + place, {})._replace(
-                        timestamp=second(data.draw(seconds)),
-                        code=data.draw(codes),
-                        external_subscription_id=data.draw(subscriptions),
-                    )
-                    for place in range(data.draw(st.integers(1, 4)))
-                ]
-                tenant.write(lambda tx, batch=batch: tx.events.append(batch))  # type: ignore[misc]
-                sent += batch
-            wanted = EventFilter(
-                code=data.draw(st.none() | codes),
+        sent = [
+            event(tenant.id, number, {})._replace(
+                timestamp=second(data.draw(seconds)),
+                code=data.draw(codes),
                 external_subscription_id=data.draw(subscriptions),
-                timestamp_from=data.draw(st.none() | seconds.map(second)),
-                timestamp_to=data.draw(st.none() | seconds.map(second)),
             )
-            expected = sorted(
-                (event for event in sent if _is_wanted(wanted, event)),
-                key=lambda event: (-event.timestamp.timestamp(), event.transaction_id),
-            )
-            offset, limit = data.draw(st.integers(0, 4)), data.draw(st.integers(1, 4))
-            assert tenant.read(lambda tx: tx.events.count(wanted)) == len(expected)
-            page = tenant.read(lambda tx: tx.events.find(wanted, limit=limit, offset=offset))
-            assert page == expected[offset : offset + limit]
+            for number in range(data.draw(st.integers(0, 16)))
+        ]
+        tenant.write(lambda tx: tx.events.append(sent))
+        wanted = EventFilter(
+            code=data.draw(st.none() | codes),
+            external_subscription_id=data.draw(subscriptions),
+            timestamp_from=data.draw(st.none() | seconds.map(second)),
+            timestamp_to=data.draw(st.none() | seconds.map(second)),
+        )
+        expected = sorted(
+            (event for event in sent if _is_wanted(wanted, event)),
+            key=lambda event: (-event.timestamp.timestamp(), event.transaction_id),
+        )
+        offset, limit = data.draw(st.integers(0, 4)), data.draw(st.integers(1, 4))
+        assert tenant.read(lambda tx: tx.events.count(wanted)) == len(expected)
+        assert tenant.read(lambda tx: tx.events.count(wanted, at_most=3)) == min(3, len(expected))
+        page = tenant.read(lambda tx: tx.events.find(wanted, limit=limit, offset=offset))
+        assert page == expected[offset : offset + limit]
 
     def test_events_that_are_undone_are_not_counted(self, own_store: SqliteStore) -> None:
         tenant = new_tenant(own_store)
@@ -786,16 +778,12 @@ class TestEvents:
             tx.events.append([event(tenant.id, number, {}) for number in range(5)])
             raise ArithmeticError
 
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(event_lists, "_EVERY", 3)
-            with pytest.raises(ArithmeticError):
-                tenant.write(fail)
-            tenant.write(lambda tx: tx.events.append([event(tenant.id, number, {}) for number in range(4)]))
-            # One of these is there already, so none is stored.
-            assert tenant.write(
-                lambda tx: tx.events.append([event(tenant.id, number, {}) for number in (5, 6, 3)])
-            ) == [2]
-            assert tenant.read(lambda tx: tx.events.count(EventFilter())) == 4
+        with pytest.raises(ArithmeticError):
+            tenant.write(fail)
+        tenant.write(lambda tx: tx.events.append([event(tenant.id, number, {}) for number in range(4)]))
+        # One of these is there already, so none is stored.
+        assert tenant.write(lambda tx: tx.events.append([event(tenant.id, number, {}) for number in (5, 6, 3)])) == [2]
+        assert tenant.read(lambda tx: tx.events.count(EventFilter())) == 4
 
 
 def _is_wanted(wanted: EventFilter, event: Event) -> bool:
@@ -842,6 +830,23 @@ class TestTotalsThatStop:
                     "total_count_is_exact": False,
                 }
         assert shown == [f"c{number}" for number in range(matching)]
+
+    def test_events_are_counted_up_to_a_number_of_their_own(
+        self, box: Scenario, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(events, "MOST_COUNTED", 4)
+        box.billing.events.ingest({"transaction_id": f"t{number}", "code": "calls"} for number in range(5))
+        pages = [box.get(f"/events?per_page=2&page={page}") for page in (1, 2, 3)]
+        assert [[event["transaction_id"] for event in page["events"]] for page in pages] == [
+            ["t0", "t1"],
+            ["t2", "t3"],
+            ["t4"],
+        ]
+        assert [page["meta"]["total_count"] for page in pages] == [4, 4, 5]
+        assert [page["meta"]["next_page"] for page in pages] == [2, 3, None]
+        assert [page["meta"].get("total_count_is_exact") for page in pages] == [False, False, None]
+        meta = box.get("/events?per_page=2&timestamp_from=2024-03-06T00:00:00Z")["meta"]
+        assert (meta["total_count"], "total_count_is_exact" in meta) == (0, False)
 
     def test_the_last_page_knows_the_total(self, box: Scenario) -> None:
         meta = box.get("/customers?search_term=ada&per_page=2&page=4")["meta"]

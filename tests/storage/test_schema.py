@@ -381,6 +381,7 @@ TABLES_OF_VERSIONS = {
     61: "61ad6f548fa8d407",
     62: "61ad6f548fa8d407",
     63: "61ad6f548fa8d407",
+    64: "ed29f9eb77fb701d",
 }
 
 

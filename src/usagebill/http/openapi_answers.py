@@ -49,8 +49,8 @@ PAGE_META = {
         "total_count_is_exact": {
             "type": "boolean",
             "description": (
-                "False if counting stopped at 10,000: there are more records, and pages go on behind them."
-                " Left out otherwise."
+                "False if counting stopped, at 10,000 or for events at 500,000: there are more records, and pages go on"
+                " behind them. Left out otherwise."
             ),
         },
     },

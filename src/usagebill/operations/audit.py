@@ -122,7 +122,7 @@ def audit(reader: Reader, *, at_most: int = 1000, recount: bool = True) -> Audit
         notes.add(_entity_numbers(reader, entity))
     if recount:
         notes.add(_usage_states(reader))
-    notes.add(_list_counts(reader, events=recount))
+    notes.add(_list_counts(reader))
     return AuditReport(
         customers=notes.customers,
         subscriptions=notes.subscriptions,
@@ -149,8 +149,8 @@ def _usage_states(reader: Reader) -> Iterator[Finding]:
         )
 
 
-def _list_counts(reader: Reader, *, events: bool) -> Iterator[Finding]:
-    for fault in reader.tx.list_faults(events=events):
+def _list_counts(reader: Reader) -> Iterator[Finding]:
+    for fault in reader.tx.list_faults():
         yield Finding(
             check="list_counts",
             subject=f"list of {fault.listed},",

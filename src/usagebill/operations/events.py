@@ -40,6 +40,8 @@ from usagebill.storage.ports import Page
 from usagebill.views.events import EventsErrors, event_error_view
 
 _HOUR = timedelta(hours=1)
+# Events that a list counts, in some 50 ms.
+MOST_COUNTED = 500_000
 # The minute of the hour at which the events of the hour before are checked.
 _CHECKED_AT = timedelta(minutes=5)
 # The newest events that are shown, and how far back in the order of arrival they are looked for: further if too few of
@@ -291,9 +293,16 @@ def list_all(reader: Reader, options: EventFilters, paging: Paging) -> Page[Even
         timestamp_from=_earliest(reader, options),
         timestamp_to=options.timestamp_to or None,
     )
-    items = reader.tx.events.find(event_filter, limit=paging.per_page, offset=(paging.page - 1) * paging.per_page)
+    offset = (paging.page - 1) * paging.per_page
+    items = reader.tx.events.find(event_filter, limit=paging.per_page, offset=offset)
+    is_last = len(items) < paging.per_page and (offset == 0 or bool(items))
+    count = offset + len(items) if is_last else reader.tx.events.count(event_filter, at_most=MOST_COUNTED + 1)
     return Page(
-        items=items, page=paging.page, per_page=paging.per_page, total_count=reader.tx.events.count(event_filter)
+        items=items,
+        page=paging.page,
+        per_page=paging.per_page,
+        total_count=count if is_last else min(count, MOST_COUNTED),
+        total_count_is_exact=is_last or count <= MOST_COUNTED,
     )
 
 

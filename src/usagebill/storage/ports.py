@@ -155,8 +155,8 @@ class EventLog(Protocol):
     def find(self, event_filter: EventFilter, *, limit: int | None = None, offset: int = 0) -> list[Event]:
         """The events that match, by timestamp descending, then by transaction id ascending."""
 
-    def count(self, event_filter: EventFilter) -> int:
-        """The number of events that match."""
+    def count(self, event_filter: EventFilter, *, at_most: int = ...) -> int:
+        """The number of events that match; no more than `at_most` are counted."""
 
     def stored(self) -> int:
         """The number of events stored so far, in all organizations."""
@@ -348,10 +348,8 @@ class Snapshot(Protocol):
     def last_numbers(self, *names: str) -> list[int]:
         """The last number given by `next_number` in each of these sequences; 0 before the first."""
 
-    def list_faults(self, *, events: bool = True) -> Iterator[CountFault]:
-        """The kept numbers of records that lists show as totals, where they differ from a recount of the records and of
-        the `events`.
-        """
+    def list_faults(self) -> Iterator[CountFault]:
+        """The kept numbers of records that lists show as totals, where they differ from a recount of the records."""
 
     def newest_instant(self) -> datetime | None:
         """The latest clock reading recorded by a write; None if there is none."""

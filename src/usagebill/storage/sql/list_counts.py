@@ -28,7 +28,7 @@ class CounterAudit:
         self._ask = ask
         self._organization_id = organization_id
 
-    def faults(self, *, events: bool = True) -> Iterator[CountFault]:
+    def faults(self) -> Iterator[CountFault]:
         if self._organization_id is not None:
             for table in TABLES:
                 if table.listing is not None:

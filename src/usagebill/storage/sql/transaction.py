@@ -260,8 +260,8 @@ class SqlTransaction(ABC):
             Sums(key=tuple(row[:width]), count=row[width], sums=tuple(map(Decimal, row[width + 1 :]))) for row in rows
         ]
 
-    def list_faults(self, *, events: bool = True) -> Iterator[CountFault]:
-        return self._audit.faults(events=events)
+    def list_faults(self) -> Iterator[CountFault]:
+        return self._audit.faults()
 
     def recount_lists(self) -> list[str]:
         return self._audit.recount()

@@ -98,7 +98,8 @@ MAX_STRETCHES: Final = 20
 # The place after events were edited by hand.
 EDITED: Final = -1
 
-_FIRST, _LAST = -(2**62), 2**62
+# Before and after all instants.
+FIRST, LAST = -(2**62), 2**62
 _FIRST_STRETCH: Final = 60_000_000
 
 Pair: TypeAlias = tuple[str, str, str]  # organization, external subscription and code
@@ -205,9 +206,9 @@ class Bounds:
     """
 
     def __init__(self, question: EventQuery) -> None:
-        self.earliest = _or(question.earliest, _FIRST)
-        self.latest = _or(question.latest_timestamp, _LAST)
-        self.known_at = _or(question.known_at, _LAST)
+        self.earliest = _or(question.earliest, FIRST)
+        self.latest = _or(question.latest_timestamp, LAST)
+        self.known_at = _or(question.known_at, LAST)
         self.whole_from = self.earliest
         if question.after is not None and question.first_end is not None:
             self.whole_from = max(self.earliest, microseconds(question.first_end))
@@ -263,6 +264,12 @@ class _Whole:
 class TotalsDialect(Dialect):
     """What the SQL of an engine that keeps totals says otherwise."""
 
+    # Events of all subscriptions by time; those that are marked, and the mark.
+    listed: ClassVar[str]
+    marked: ClassVar[str]
+    is_marked: ClassVar[str]
+    # The members of a JSON array as rows, in the column `value`.
+    rows_in: ClassVar[str]
     # The key of `usage_totals`, and its columns that only this engine has, with what they are computed from.
     totals_key: ClassVar[str]
     further_totals: ClassVar[Mapping[str, str]]
@@ -660,7 +667,7 @@ class UsageTotals:
             " built_to) SELECT ?, ?, ?, ?, ?, ?, sequence, CAST(? AS bigint) FROM usage_rolled_up"
             " WHERE organization_id = ? AND NOT EXISTS (SELECT 1 FROM usage_series"
             f" WHERE {_OF_PAIR} AND kind = ? AND field = ? AND keys = ?)",
-            (*pair, *shape.columns, _FIRST, self._counter, *pair, *shape.columns),
+            (*pair, *shape.columns, FIRST, self._counter, *pair, *shape.columns),
         )
 
     def _drop(self, series: _Series) -> None:
@@ -702,11 +709,11 @@ class UsageTotals:
             f" ORDER BY timestamp LIMIT 1 OFFSET {AT_ONCE}",
             (*series.pair, series.built_to),
         ).fetchone()
-        end = _LAST if row is None else row[0]
+        end = LAST if row is None else row[0]
         statement = Statement()
         tests = [
             _is_pair(statement, series.pair),
-            f"timestamp > {statement.number(series.built_to or _FIRST)} AND timestamp <= {statement.number(end)}",
+            f"timestamp > {statement.number(series.built_to or FIRST)} AND timestamp <= {statement.number(end)}",
             f"+sequence <= {statement.number(series.base)}",
         ]
         source = f"(SELECT * FROM {self._dialect.by_time} WHERE {' AND '.join(tests)}) e"

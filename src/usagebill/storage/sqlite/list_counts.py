@@ -1,14 +1,11 @@
-"""The audit of counts, documents and values of lists (`listed`), and of the counts of events."""
+"""The audit of counts, documents and values of lists (`listed`)."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 
 from usagebill.storage.listings import CountFault
 from usagebill.storage.sql.list_counts import OWN, CounterAudit
-from usagebill.storage.sql.lists import Ask
-from usagebill.storage.sqlite.events.lists import event_count_faults, recount_events
 from usagebill.storage.sqlite.listed import DIALECT, add_documents_sql, add_values_sql, documents_sql, values_sql
 from usagebill.storage.tables import Table
 
@@ -17,21 +14,6 @@ class SqliteListCounts(CounterAudit):
     """See `storage.ports.KeptListCounts`."""
 
     dialect = DIALECT
-
-    def __init__(self, connection: sqlite3.Connection, ask: Ask, organization_id: str | None) -> None:
-        super().__init__(connection, ask, organization_id)
-        self._file = connection
-
-    def faults(self, *, events: bool = True) -> Iterator[CountFault]:
-        yield from super().faults()
-        if events and self._organization_id is not None:
-            yield from event_count_faults(self._file, self._organization_id)
-
-    def recount(self) -> list[str]:
-        differing = super().recount()
-        if "events" in differing and self._organization_id is not None:
-            recount_events(self._file, self._organization_id)
-        return differing
 
     def _recount(self, table: Table) -> None:
         super()._recount(table)

@@ -19,9 +19,7 @@ from usagebill.core.aggregation import counts
 from usagebill.core.events import Event
 from usagebill.process.logs import Log
 from usagebill.storage.record_sql import can_be_deleted
-from usagebill.storage.sqlite.events import dialect as usage
-from usagebill.storage.sqlite.events.lists import count_all_events
-from usagebill.storage.sqlite.events.ranges import mark_all
+from usagebill.storage.sqlite.events import SqliteEvents, dialect as usage
 from usagebill.storage.sqlite.listed import (
     add_documents_sql,
     add_values_sql,
@@ -38,7 +36,7 @@ from usagebill.storage.tables import TABLES, Table, table_of
 
 _log = Log("usagebill.storage")
 
-VERSION = 63
+VERSION = 64
 # Since this version lists are read from other tables.
 _LISTS_REMADE = 56
 # The tables beside a table of records from which lists of earlier versions were read; documents have triggers on the
@@ -106,10 +104,12 @@ def _add_uncounted(connection: sqlite3.Connection) -> None:
 
 def _mark_uncounted(connection: sqlite3.Connection) -> None:
     """Mark the events stored before."""
+    _run(connection, _EVENTS_USAGE)
     metrics = connection.execute(
         "SELECT organization_id, code, aggregation_type, field_name FROM billable_metrics WHERE deleted_at IS NULL"
     ).fetchall()
-    mark_all(connection, {(row[0], row[1]): partial(_lacks, row[2], row[3]) for row in metrics})
+    for organization_id, code, aggregation_type, field_name in metrics:
+        SqliteEvents(connection, organization_id).mark(code, partial(_lacks, aggregation_type, field_name))
 
 
 def _lacks(aggregation_type: str, field_name: str | None, event: Event) -> bool:
@@ -119,14 +119,6 @@ def _lacks(aggregation_type: str, field_name: str | None, event: Event) -> bool:
 def _rebuild_events_by_time(connection: sqlite3.Connection) -> None:
     """The index of all events by time is rebuilt with their codes."""
     connection.execute("DROP INDEX IF EXISTS events_listed")
-
-
-def _name_events(connection: sqlite3.Connection) -> None:
-    """Counts of events name the first and last event; hours of older counts without them are scanned."""
-    columns = {row[1] for row in connection.execute("PRAGMA table_info(event_counts)")}
-    for column in ("first_sequence", "last_sequence"):
-        if column not in columns:
-            connection.execute(f"ALTER TABLE event_counts ADD COLUMN {column} INTEGER")
 
 
 def _add_unread_amounts(connection: sqlite3.Connection) -> None:
@@ -152,7 +144,6 @@ def _drop_former_lists(connection: sqlite3.Connection) -> None:
             connection.execute(f'DROP TABLE IF EXISTS "{table.name}_{suffix}"')
 
 
-# version -> the migration of what no list is made of, for files older than that version.
 def _drop_former_states(connection: sqlite3.Connection) -> None:
     """Running states of versions before 33. The trigger of version 30 reads a column that is gone from its table, so no
     event could be stored.
@@ -161,19 +152,25 @@ def _drop_former_states(connection: sqlite3.Connection) -> None:
     connection.execute("DROP TABLE IF EXISTS saved_levels")
 
 
+def _drop_event_counts(connection: sqlite3.Connection) -> None:
+    """Numbers of events by hour and code, from which lists of events were read."""
+    for table in ("event_counts", "event_counts_made"):
+        connection.execute(f"DROP TABLE IF EXISTS {table}")
+
+
+# version -> the migration of what no list is made of, for files older than that version.
 _FIXED_STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     18: _mark_in_advance,
     32: _add_uncounted,
     35: _rebuild_events_by_time,
-    37: _name_events,
     52: _add_unread_amounts,
     55: _begin_totals,
+    64: _drop_event_counts,
     **ROW_STEPS,
 }
 # version -> the migration of rows, for files older than that version, once their tables have all columns.
 STEPS: dict[int, Callable[[sqlite3.Connection], None]] = {
     3: _lanes,
-    7: count_all_events,
     14: _payments_of_anything,
     28: _refunds_without_note,
     32: _mark_uncounted,
@@ -278,20 +275,19 @@ CREATE TABLE IF NOT EXISTS events (
     code TEXT NOT NULL, external_subscription_id TEXT, timestamp INTEGER NOT NULL, properties TEXT NOT NULL,
     precise_total_amount_cents TEXT, created_at INTEGER NOT NULL, texts TEXT, millionths TEXT, long_numbers TEXT,
     in_advance INTEGER, uncounted INTEGER, unread_amount TEXT);
-CREATE TABLE IF NOT EXISTS event_counts (
-    organization_id TEXT NOT NULL, external_subscription_id TEXT NOT NULL, slot INTEGER NOT NULL, code TEXT NOT NULL,
-    n INTEGER NOT NULL, first_sequence INTEGER, last_sequence INTEGER,
-    PRIMARY KEY (organization_id, external_subscription_id, slot, code)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS unfilled_lists (
     name TEXT NOT NULL, part TEXT NOT NULL, sequence INTEGER NOT NULL, PRIMARY KEY (name, part)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS workers (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, started_at TEXT NOT NULL, seen_at TEXT NOT NULL, last_done_at TEXT,
     home TEXT)
     WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS event_counts_made (id INTEGER PRIMARY KEY, sequence INTEGER NOT NULL);
 """
 _FIXED += usage.TABLES
-_FIXED_INDEXES = """
+_EVENTS_USAGE = """
+CREATE INDEX IF NOT EXISTS events_usage ON events (
+    organization_id, external_subscription_id, code, timestamp, created_at);
+"""
+_FIXED_INDEXES = f"""{_EVENTS_USAGE}
 CREATE UNIQUE INDEX IF NOT EXISTS jobs_id ON jobs (id);
 CREATE INDEX IF NOT EXISTS jobs_ready ON jobs (lane, due_at, sequence) WHERE failed = 0 AND run_at = due_at;
 CREATE INDEX IF NOT EXISTS jobs_held ON jobs (lane, run_at) WHERE failed = 0 AND run_at <> due_at;
@@ -302,15 +298,11 @@ CREATE INDEX IF NOT EXISTS jobs_overdue ON jobs (organization_id, lane, due_at, 
 CREATE INDEX IF NOT EXISTS jobs_subject ON jobs (organization_id, subject_id, due_at);
 CREATE UNIQUE INDEX IF NOT EXISTS events_transaction ON events (
     organization_id, transaction_id, external_subscription_id);
-CREATE INDEX IF NOT EXISTS events_usage ON events (
-    organization_id, external_subscription_id, code, timestamp, created_at);
 CREATE INDEX IF NOT EXISTS events_stored ON events (organization_id, external_subscription_id, code)
     WHERE in_advance = 1;
 CREATE INDEX IF NOT EXISTS events_uncounted ON events (organization_id, external_subscription_id, code, timestamp)
     WHERE uncounted = 1;
 CREATE INDEX IF NOT EXISTS events_listed ON events (organization_id, timestamp, code);
-CREATE INDEX IF NOT EXISTS event_counts_by_code ON event_counts (
-    organization_id, external_subscription_id, code, slot, n);
 """
 
 

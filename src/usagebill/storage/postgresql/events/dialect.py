@@ -19,7 +19,9 @@ class PostgresDialect(TotalsDialect):
 
     numbers_by_organization = True
     apart = " OFFSET 0"
-    by_time = in_advance = newest = "events"
+    by_time = listed = marked = in_advance = newest = "events"
+    is_marked = "uncounted"
+    rows_in = "json_array_elements({}::json) AS listed (value)"
     is_in_advance = "in_advance"
     texts_in = "json_array_elements_text({}::json)"
     array = "jsonb_build_array"

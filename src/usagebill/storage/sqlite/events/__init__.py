@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from usagebill.core.events import Event
-from usagebill.storage.event_queries import (
-    EventFilter,
-    EventQuery,
-    EventRange,
-)
-from usagebill.storage.event_rows import COLUMNS, event_of, filter_sql, microseconds
-from usagebill.storage.record_sql import bounded
+from usagebill.storage.event_rows import COLUMNS, event_of, microseconds
 from usagebill.storage.sql.events import SqlEvents
 from usagebill.storage.sql.usage_totals import KnownSeries, MissingSeries, UsageTotals
 from usagebill.storage.sqlite.events.dialect import DIALECT, prepare as prepare
-from usagebill.storage.sqlite.events.lists import EventLists, count_new_events
-from usagebill.storage.sqlite.events.ranges import count_in_ranges, has_code, in_ranges, mark, senders
 from usagebill.storage.sqlite.events.rows import row_of
 
 _STORED: Final = f"{COLUMNS}, texts, millionths, long_numbers"
 _INSERT: Final = f"INSERT INTO events ({_STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _INSERT_SOME: Final = f"INSERT INTO events ({_STORED}, in_advance, uncounted) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _ROWS_AT_ONCE: Final = 500
-_FEW: Final = 10_000
 # Clocks of the processes that write to one file differ by less than this.
 _CLOCKS_DIFFER: Final = timedelta(minutes=10)
 
@@ -73,7 +64,6 @@ class SqliteEvents(SqlEvents):
             if not taken:
                 raise
             return taken
-        count_new_events(self._connection, last, len(events))
         totals = self._totals()
         totals.keep_up(totals.done(), last + len(events))
         return []
@@ -107,51 +97,6 @@ class SqliteEvents(SqlEvents):
             events.extend(map(event_of, rows))
         return sorted(events, key=lambda event: event.order)
 
-    def find(self, event_filter: EventFilter, *, limit: int | None = None, offset: int = 0) -> list[Event]:
-        lists = EventLists(self._connection, self._organization_id)
-        if limit is not None and lists.has_counts(event_filter.external_subscription_id):
-            return lists.find(event_filter, limit, offset)
-        where, values = filter_sql(self._organization_id, event_filter)
-        # The few events of one subscription are sorted; with many, the index by time returns the first at once.
-        place = "+timestamp" if self._are_few(event_filter.external_subscription_id) else "timestamp"
-        rows = self._connection.execute(
-            f"SELECT {COLUMNS} FROM events{where} ORDER BY {place} DESC, transaction_id, sequence LIMIT ? OFFSET ?",
-            (*values, -1 if limit is None else bounded(limit), bounded(offset)),
-        )
-        return [event_of(row) for row in rows]
-
-    def _are_few(self, external_subscription_id: str | None) -> bool:
-        if external_subscription_id is None:
-            return False
-        counted = self._connection.execute(
-            "SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE organization_id = ? AND external_subscription_id = ?"
-            " LIMIT ?)",
-            (self._organization_id, external_subscription_id, _FEW),
-        )
-        return bool(counted.fetchone()[0] < _FEW)
-
-    def count(self, event_filter: EventFilter) -> int:
-        lists = EventLists(self._connection, self._organization_id)
-        if lists.has_counts(event_filter.external_subscription_id):
-            return lists.count(event_filter)
-        where, values = filter_sql(self._organization_id, event_filter)
-        return int(self._connection.execute(f"SELECT COUNT(*) FROM events{where}", values).fetchone()[0])
-
-    def mark(self, code: str, is_uncounted: Callable[[Event], bool]) -> None:
-        if has_code(self._connection, self._organization_id, code):
-            mark(self._connection, self._organization_id, code, is_uncounted)
-
-    def senders(
-        self, *, external_subscription_id: str | None = None, code: str | None = None, uncounted: bool = False
-    ) -> Iterator[tuple[str | None, str]]:
-        return senders(self._connection, self._organization_id, external_subscription_id, code, uncounted)
-
-    def in_ranges(self, ranges: Sequence[EventRange], *, limit: int, offset: int = 0) -> list[tuple[int, Event]]:
-        return in_ranges(self._connection, self._organization_id, ranges, bounded(limit), bounded(offset))
-
-    def count_in_ranges(self, ranges: Sequence[EventRange], *, received_from: datetime | None = None) -> list[int]:
-        return count_in_ranges(self._connection, self._organization_id, ranges, received_from)
-
     def stored(self) -> int:
         return int(self._connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0])
 
@@ -177,22 +122,3 @@ class SqliteEvents(SqlEvents):
     def is_behind(self) -> bool:
         """Whether `roll_up` has something to do; for all organizations."""
         return self._totals().is_behind()
-
-    def known_up_to(self, question: EventQuery, sequence: int) -> int:
-        if question.known_at is not None:
-            unknown = self._connection.execute(
-                "SELECT sequence FROM events INDEXED BY events_stored WHERE organization_id = ?"
-                " AND external_subscription_id = ? AND code = ? AND in_advance = 1 AND sequence > ? AND created_at > ?"
-                " ORDER BY sequence LIMIT 1",
-                (
-                    self._organization_id,
-                    question.external_subscription_id,
-                    question.code,
-                    sequence,
-                    microseconds(question.known_at),
-                ),
-            ).fetchone()
-            if unknown is not None:
-                return int(unknown[0]) - 1
-        last = self._connection.execute("SELECT coalesce(MAX(sequence), 0) FROM events").fetchone()[0]
-        return max(sequence, int(last))

@@ -105,6 +105,10 @@ class SqliteDialect(TotalsDialect):
     numbers_by_organization = False
     apart = " LIMIT -1"
     by_time = "events INDEXED BY events_usage"
+    listed = "events INDEXED BY events_listed"
+    marked = "events INDEXED BY events_uncounted"
+    is_marked = "uncounted = 1"
+    rows_in = "json_each({})"
     in_advance = "events INDEXED BY events_stored"
     newest = "events NOT INDEXED"
     is_in_advance = "in_advance = 1"
