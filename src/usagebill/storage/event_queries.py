@@ -80,8 +80,7 @@ class EventQuery:
     received no later than `until`. Events are in `bucket`; the text forms of properties in `only` are limited to the
     values there, None meaning missing, null or empty. The result has one entry per group of values of `group_keys`.
     `field_name` is the aggregated property. Prices sent with events (dynamic charges) are added up only if `amounts` is
-    set. The first `stored_after` events in the order of storing are excluded: they are counted elsewhere. A weighted
-    sum counts events before `held_from` as if they were at that instant.
+    set. A weighted sum counts events before `held_from` as if they were at that instant.
     """
 
     code: str
@@ -100,7 +99,6 @@ class EventQuery:
     only: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
     group_keys: tuple[str, ...] = ()
     amounts: bool = False
-    stored_after: int | None = None
     held_from: datetime | None = None
 
     @property

@@ -5,21 +5,20 @@ events, which only the database has. With FINAL, duplicates count once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from decimal import Decimal
 from functools import reduce
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from usagebill.core.aggregation import Operation, counts, operation_of
-from usagebill.core.events import Event, EventOrder, numeric_value, property_of
 from usagebill.core.filters import FilterIndex
 from usagebill.core.numbers import CONTEXT, ZERO, add
 from usagebill.storage.clickhouse.servers import EventServers, Shard, literal
-from usagebill.storage.event_queries import CountedAs, EventQuery, Group
-from usagebill.storage.event_rows import microseconds
-from usagebill.storage.sql.counting import Buckets, Dialect, EventCounts, Part, Row, merged
+from usagebill.storage.event_queries import CountedAs, EventQuery
+from usagebill.storage.every_engine import RecordedRows
+from usagebill.storage.ports import EventLog
+from usagebill.storage.sql.counting import VALUE, Buckets, Dialect, EventCounts, Part, merged
+from usagebill.storage.sql.events import SqlEvents
 from usagebill.storage.sql.statements import Statement
 
 # The database answers weighted sums, from running totals.
@@ -81,26 +80,16 @@ def _member(column: str, key: str) -> str:
     return f"if(mapContains({column}, {key}), {column}[{key}], NULL)"
 
 
-class _Answer(list[Row]):
-    """The rows of a query."""
-
-    def fetchone(self) -> Row | None:
-        return self[0] if self else None
-
-    def fetchall(self) -> list[Row]:
-        return self
-
-
 class _Runner:
     """A server's queries, with literals in place of values."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
 
-    def execute(self, sql: str, values: Sequence[Any] = (), /) -> _Answer:
+    def execute(self, sql: str, values: Sequence[Any] = (), /) -> RecordedRows:
         literals = map(literal, values)
         rows = self._shard.rows(re.sub(r"\?", lambda _: next(literals), sql))
-        return _Answer(tuple(map(_exact, row)) for row in rows)
+        return RecordedRows([tuple(map(_exact, row)) for row in rows])
 
 
 def _exact(value: Any) -> Any:
@@ -117,79 +106,38 @@ def _exact(value: Any) -> Any:
     return Decimal(f"{CONTEXT.normalize(exact):f}")
 
 
-# Later than any event.
-LAST: Final[EventOrder] = (datetime.max.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC), "\U0010ffff")
-
-
-def newer(question: EventQuery, shipped_to: int) -> EventQuery:
-    """The same query for the events that only the database has."""
-    return replace(question, stored_after=max(shipped_to, question.stored_after or 0))
-
-
 def counted(
     servers: EventServers,
     organization_id: str,
     question: EventQuery,
     filters: FilterIndex | None,
     shipped_to: int,
-    newest: Iterable[tuple[int, Event]],
+    events: EventLog,
 ) -> Buckets:
-    """The aggregates of the query's events, by one or two queries to their server.
+    """The aggregates of the query's events: those up to `shipped_to` by one or two queries to their server, those after
+    it by the database.
 
-    `newest` are those after `shipped_to`, each with its sequence number. Raises ValueError for an aggregation that is
-    not in `ANSWERED`, and `Unreachable` if the server does not respond.
+    Raises ValueError for an aggregation that is not in `ANSWERED`, and `Unreachable` if the server does not respond.
     """
     if question.aggregation_type not in ANSWERED:
         raise ValueError(f"no query answers {question.aggregation_type}")
     shard = servers.of(organization_id, question.external_subscription_id)
     server = EventCounts(_Runner(shard), ClickHouseDialect(shard), organization_id)
-    newest = [pair for pair in newest if counts(question.aggregation_type, question.field_name, pair[1])]
-    shipped = Part(stored_up_to=shipped_to)
+    database = cast(SqlEvents, events).counts
+    shipped, newest = Part(stored_up_to=shipped_to), Part(stored_after=shipped_to)
+    groups = len(question.group_keys)
     if question.aggregation_type == CountedAs.UNIQUE_COUNT:
-        # Of a value with newer events, ClickHouse may not have the latest.
-        values = sorted({property_of(event, question.field_name) or "" for _, event in newest})
+        rows = database.active(question, filters, part=newest)
         parts = [shipped]
-        if values and filters is None:
+        if rows and filters is None:
+            # Of a value with newer events, ClickHouse may not have the latest.
+            values = sorted({row[groups + VALUE] for row in rows})
             parts = [replace(shipped, without=values), replace(shipped, values=values)]
-        rows = [row for part in parts for row in server.active(question, filters, part=part)]
+        rows += (row for part in parts for row in server.active(question, filters, part=part))
     else:
-        rows = server.rows(question, filters, part=shipped)
-    keys = () if filters is None else filters.keys
-    rows += (_row(question, keys, sequence, event) for sequence, event in newest)
-    buckets = merged(question, filters, rows, len(question.group_keys))
+        rows = [*server.rows(question, filters, part=shipped), *database.rows(question, filters, part=newest)]
+    buckets = merged(question, filters, rows, groups)
     if question.aggregation_type == CountedAs.LATEST:
         server.fill_in_latest(question, filters, buckets, part=shipped)
-        for _, event in newest:
-            for position in (0,) if filters is None else filters.of_event(event):
-                partial = buckets[position][_group(question, event)]
-                partial.came(_place(event), numeric_value(event, question.field_name) or ZERO)
+        database.fill_in_latest(question, filters, buckets, part=newest)
     return buckets
-
-
-def _place(event: Event) -> tuple[int, int, str]:
-    return microseconds(event.timestamp), microseconds(event.created_at), event.id
-
-
-def _group(question: EventQuery, event: Event) -> Group:
-    return tuple(property_of(event, key) or None for key in question.group_keys)
-
-
-def _row(question: EventQuery, keys: Sequence[str], sequence: int, event: Event) -> Row:
-    """A row of one event for `merged`; `keys` decide on the filter."""
-    number, at = numeric_value(event, question.field_name), microseconds(event.timestamp)
-    columns: Mapping[str, Row] = {
-        CountedAs.SUM: (number,),
-        CountedAs.MAX: (number,),
-        CountedAs.LATEST: (at,),
-        CountedAs.UNIQUE_COUNT: (
-            operation_of(event) is Operation.ADD,
-            property_of(event, question.field_name),
-            *_place(event),
-        ),
-    }
-    return (
-        *_group(question, event),
-        *(property_of(event, key) for key in keys),
-        *(at, sequence, 1, event.precise_total_amount_cents if question.amounts else None),
-        *columns.get(question.aggregation_type, ()),
-    )

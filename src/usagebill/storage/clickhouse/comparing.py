@@ -9,7 +9,7 @@ from typing import Final
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.storage.clickhouse.answers import ANSWERED, LAST, counted, newer
+from usagebill.storage.clickhouse.answers import ANSWERED, counted
 from usagebill.storage.clickhouse.rows import FINGERPRINT, fingerprint
 from usagebill.storage.clickhouse.servers import EventServers
 from usagebill.storage.clickhouse.shipping import BLOCK
@@ -60,13 +60,14 @@ def differences(tx: Snapshot, servers: EventServers, organization_id: str, shipp
         for has_subscription, name, code, day, count, total in rows:
             in_event_store[name if has_subscription else None, code, day] = count, int(total)
     for key in sorted({*in_database, *in_event_store}, key=lambda key: (key[0] or "", key[1], key[2])):
-        if in_database.get(key) != in_event_store.get(key):
+        database, event_store = in_database.get(key, (0, 0)), in_event_store.get(key, (0, 0))
+        if database != event_store:
             yield Difference(
                 external_subscription_id=key[0],
                 code=key[1],
                 day=_EPOCH + timedelta(days=key[2]),
-                database_count=in_database.get(key, (0, 0))[0],
-                event_store_count=in_event_store.get(key, (0, 0))[0],
+                database_count=database[0],
+                event_store_count=event_store[0],
             )
 
 
@@ -109,8 +110,7 @@ def usage_differences(
                 aggregation_type=metric.aggregation_type,
                 field_name=metric.field_name,
             )
-            newest = tx.events.changes(newer(question, shipped_to), None, LAST)
-            buckets = counted(servers, organization_id, question, None, shipped_to, newest)
+            buckets = counted(servers, organization_id, question, None, shipped_to, tx.events)
             database, event_store = tx.events.tallies(question)[()], results_of_all(question, buckets)[()]
             if database != event_store:
                 yield UsageDifference(

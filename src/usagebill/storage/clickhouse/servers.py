@@ -6,8 +6,8 @@ import hashlib
 import os
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -21,10 +21,8 @@ from usagebill.storage.ports import UnusableServer
 VERSION: Final = 1
 # Counting fewer events than this in the database is as fast as a query to a server.
 ASKED_FROM: Final = 5_000
-_DAYS: Final = 30
-_MICROSECONDS_A_DAY: Final = 86_400_000_000
-_CONNECT_SECONDS: Final = 5
-_ANSWER_SECONDS: Final = 120
+_THIRTY_DAYS: Final = 30 * 86_400_000_000
+_CLIENT: Final = {"autogenerate_session_id": False, "connect_timeout": 5, "send_receive_timeout": 120}
 # Raises servers' default limits: a charge may have thousands of filters, and a block may have events of many months.
 _SETTINGS: Final = {
     "max_query_size": 1_000_000_000,
@@ -55,7 +53,7 @@ _TABLES: Final = {
         " wide Map(LowCardinality(String), Decimal(76, 20)) CODEC(ZSTD),"
         " long Map(LowCardinality(String), String) CODEC(ZSTD), amount Nullable(Decimal(76, 20)) CODEC(ZSTD),"
         " amount_text Nullable(String) CODEC(ZSTD)) ENGINE = ReplacingMergeTree"
-        f" PARTITION BY intDiv(timestamp, {_DAYS * _MICROSECONDS_A_DAY})"
+        f" PARTITION BY intDiv(timestamp, {_THIRTY_DAYS})"
         " ORDER BY (organization_id, external_subscription_id, code, timestamp, sequence)"
         f" SETTINGS non_replicated_deduplication_window = 1000, {_DURABLE}"
     ),
@@ -118,11 +116,9 @@ class Shard:
 
     def __init__(self, place: _Place) -> None:
         self._place = place
-        self._turn = threading.Lock()
-        self._is_engine = place.dsn.startswith("chdb:")
-        options: dict[str, Any] = {} if self._is_engine else {"autogenerate_session_id": False}
-        if not self._is_engine:
-            options |= {"connect_timeout": _CONNECT_SECONDS, "send_receive_timeout": _ANSWER_SECONDS}
+        is_embedded = place.dsn.startswith("chdb:")
+        self._turn: AbstractContextManager[object] = threading.Lock() if is_embedded else nullcontext()
+        options: Mapping[str, Any] = {} if is_embedded else _CLIENT
         try:
             self._client = clickhouse_connect.get_client(dsn=place.dsn, **options)
         except ImportError as problem:
@@ -132,8 +128,6 @@ class Shard:
 
     def _asked(self, call: Any) -> Any:
         try:
-            if not self._is_engine:
-                return call()
             with self._turn:
                 return call()
         except (Error, OSError) as problem:
@@ -182,10 +176,6 @@ class Shard:
             )
         return str(identities[0][0])
 
-    def drop(self) -> None:
-        """Drop the database with everything in it."""
-        self.run(f"DROP DATABASE IF EXISTS `{self._place.database}`")
-
     def close(self) -> None:
         with suppress(Error, OSError):
             self._client.close()
@@ -208,19 +198,17 @@ class EventServers:
         try:
             for place in places:
                 self.shards.append(Shard(place))
-            fresh = str(uuid.uuid4())
             ids: list[str] = []
             for number, shard in enumerate(self.shards):
-                ids.append(shard.prepare(number, len(places), ids[0] if ids else fresh))
+                ids.append(shard.prepare(number, len(places), ids[0] if ids else str(uuid.uuid4())))
+            if len(set(ids)) > 1:
+                raise UnusableEventStore("these servers belong to different event stores")
         except Unreachable as problem:
             self.close()
             raise UnusableEventStore(f"the event store cannot be used: {problem}") from problem
         except BaseException:
             self.close()
             raise
-        if len(set(ids)) > 1:
-            self.close()
-            raise UnusableEventStore("these servers belong to different event stores")
         self.id = ids[0]
 
     def number_of(self, organization_id: str, external_subscription_id: str | None) -> int:
@@ -247,5 +235,5 @@ def temporary_database(url: str) -> Iterator[str]:
     made = f"{parts.scheme}://{parts.netloc}{path}?database={name}&asked_from=0"
     yield made
     shard = Shard(_place_of(made))
-    shard.drop()
+    shard.run(f"DROP DATABASE IF EXISTS `{name}`")
     shard.close()

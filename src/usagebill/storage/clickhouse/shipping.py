@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import socket
 import uuid
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +24,6 @@ from usagebill.process.logs import Log
 from usagebill.storage.clickhouse.rows import lines_of
 from usagebill.storage.clickhouse.servers import EventServers
 from usagebill.storage.conditions import eq
-from usagebill.storage.event_queries import EventFilter
 from usagebill.storage.ports import Snapshot, Store, Transaction
 
 _log = Log("usagebill.events")
@@ -34,6 +33,10 @@ BLOCK: Final = 20_000
 _LEASE: Final = timedelta(minutes=5)
 # Once this many events of other organizations follow, which share the sequence, the position moves past them.
 _OF_OTHERS: Final = 10_000
+
+
+# Who sends which block.
+_block_of = attrgetter("leased_by", "generation", "shipped_to", "sending_to")
 
 
 def shipment_in(tx: Snapshot, event_store_id: str) -> EventShipment | None:
@@ -50,7 +53,7 @@ class Shipping:
         self._name = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4()}"
 
     def _now(self) -> datetime:
-        clock: Callable[[], datetime] | None = self._records.now
+        clock = self._records.now
         return datetime.now(UTC) if clock is None else clock()
 
     def organizations(self) -> list[str]:
@@ -78,9 +81,8 @@ class Shipping:
         )
         if block:
             self._send(leased, block)
-        arrived: dict[str, Any] = {"shipped_to": leased.sending_to, "leased_until": None}
-        if block:
-            arrived["last_block"] = leased.sending_to
+        end = leased.sending_to
+        arrived = {"shipped_to": end, "last_block": end if block else leased.last_block, "leased_until": None}
         self._records.write(organization_id, lambda tx: self._change(tx, leased, **arrived))
         return True
 
@@ -106,7 +108,7 @@ class Shipping:
                 organization_id=tx.organization_id or "",
                 event_store_id=self._servers.id,
                 # If there are events already, an operator compares both sides first.
-                is_read=tx.events.count(EventFilter()) == 0,
+                is_read=not tx.events.stored_since(0, at_most=1),
                 created_at=now,
                 updated_at=now,
             )
@@ -128,17 +130,7 @@ class Shipping:
     def _change(self, tx: Transaction, leased: EventShipment, **changes: Any) -> None:
         """Update the stored shipment, unless another process has continued it meanwhile."""
         shipment = shipment_in(tx, self._servers.id)
-        if shipment is not None and (
-            shipment.leased_by,
-            shipment.generation,
-            shipment.shipped_to,
-            shipment.sending_to,
-        ) == (
-            leased.leased_by,
-            leased.generation,
-            leased.shipped_to,
-            leased.sending_to,
-        ):
+        if shipment is not None and _block_of(shipment) == _block_of(leased):
             tx.replace(replace(shipment, **changes, updated_at=self._now()))
 
     def _fault(self, shipment: EventShipment, *, is_repeated: bool) -> str | None:
@@ -149,26 +141,20 @@ class Shipping:
                 f" AND generation = {shipment.generation}"
             )
             last = int(rows[0][0])
+            found = f"server {number} of {len(self._servers.shards)} has blocks up to place {last}"
             if last < shipment.last_block:
-                return (
-                    f"server {number} of {len(self._servers.shards)} has blocks up to place {last} only, and had them"
-                    f" up to {shipment.last_block}: part of what it held is gone"
-                )
+                return f"{found} only, and had them up to {shipment.last_block}: part of what it held is gone"
             if last > shipment.last_block and not (is_repeated and last == shipment.sending_to):
                 return (
-                    f"server {number} of {len(self._servers.shards)} has blocks up to place {last}, and was sent them"
-                    f" up to {shipment.last_block}: the database is an older state of itself, or another copy of it"
-                    " sends events too"
+                    f"{found}, and was sent them up to {shipment.last_block}: the database is an older state of itself,"
+                    " or another copy of it sends events too"
                 )
         return None
 
     def _send(self, shipment: EventShipment, block: list[tuple[int, Event]]) -> None:
-        token = f"{shipment.id}/{shipment.generation}/{shipment.shipped_to}/{shipment.sending_to}"
-        mark = {
-            "organization_id": shipment.organization_id,
-            "generation": shipment.generation,
-            "last": shipment.sending_to,
-        }
+        generation, end = shipment.generation, shipment.sending_to
+        token = f"{shipment.id}/{generation}/{shipment.shipped_to}/{end}"
+        mark = {"organization_id": shipment.organization_id, "generation": generation, "last": end}
         parts: list[list[tuple[int, Event]]] = [[] for _ in self._servers.shards]
         for sequence, event in block:
             number = self._servers.number_of(event.organization_id, event.external_subscription_id)
@@ -185,21 +171,16 @@ class Shipping:
         def reset(tx: Transaction) -> None:
             shipment = shipment_in(tx, self._servers.id)
             if shipment is not None:
-                # A new generation, so that tokens differ from those of the deleted blocks, which servers remember.
-                tx.replace(
-                    replace(
-                        shipment,
-                        shipped_to=0,
-                        sending_to=0,
-                        last_block=0,
-                        generation=shipment.generation + 1,
-                        is_read=False,
-                        fault=None,
-                        leased_by=None,
-                        leased_until=None,
-                        updated_at=self._now(),
-                    )
+                anew = EventShipment(
+                    id=shipment.id,
+                    organization_id=organization_id,
+                    event_store_id=shipment.event_store_id,
+                    # So that tokens differ from those of the deleted blocks, which servers remember.
+                    generation=shipment.generation + 1,
+                    created_at=shipment.created_at,
+                    updated_at=self._now(),
                 )
+                tx.replace(anew)
 
         # From here on nothing is read from the servers, and a block that is being sent will not be accepted.
         self._records.write(organization_id, reset)

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import datetime
+from functools import cached_property
 from typing import Any, Final, TypeVar, cast
 
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.filters import FilterIndex
 from usagebill.process.logs import Log
-from usagebill.storage.clickhouse.answers import ANSWERED, LAST, counted, newer
+from usagebill.storage.clickhouse.answers import ANSWERED, counted
 from usagebill.storage.clickhouse.servers import ASKED_FROM, EventServers, Unreachable
 from usagebill.storage.clickhouse.shipping import Shipping, shipment_in
 from usagebill.storage.event_queries import EventQuery, Group
-from usagebill.storage.failures import Reachability
-from usagebill.storage.ports import EventLog, Snapshot, Store, Transaction
+from usagebill.storage.ports import Snapshot, Store, Transaction
 from usagebill.storage.sql.counting import Buckets, results, results_of_all
 
 _log = Log("usagebill.events")
@@ -61,90 +60,65 @@ class _EventStore:
         self._failed_at = None
 
 
-class _Shipped:
-    """The sequence number up to which the event store counts within one snapshot, read on first use."""
+class _Events:
+    """Events of a transaction. The event store only counts; everything else is read from the database."""
 
     def __init__(self, tx: Snapshot, event_store: _EventStore) -> None:
         self._tx = tx
         self._event_store = event_store
-        self._place: int | None = None
-        self._is_known = False
-
-    @property
-    def events(self) -> EventLog:
-        """The snapshot's own events."""
-        return self._tx.events
-
-    def place(self) -> int | None:
-        """The sequence number; None if the database counts everything."""
-        if not self._is_known:
-            self._is_known = True
-            shipment = shipment_in(self._tx, self._event_store.servers.id)
-            if shipment is not None and shipment.is_read and shipment.fault is None:
-                tail = self._tx.events.latest() - shipment.shipped_to
-                if tail <= _TAIL_AT_MOST:
-                    self._place = shipment.shipped_to
-                else:
-                    self._event_store.behind(self._tx.organization_id, tail)
-        return self._place
-
-
-class _Events:
-    """Events of a transaction. The event store only counts; everything else is read from the database."""
-
-    def __init__(
-        self, events: EventLog, shipped: _Shipped, event_store: _EventStore, organization_id: str | None
-    ) -> None:
-        self._events = events
-        self._shipped = shipped
-        self._event_store = event_store
-        self._organization_id = organization_id
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._events, name)
+        return getattr(self._tx.events, name)
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
         buckets = self._counted(question, None)
-        return self._events.tallies(question) if buckets is None else results_of_all(question, buckets)
+        return self._tx.events.tallies(question) if buckets is None else results_of_all(question, buckets)
 
     def tallies_by_bucket(self, question: EventQuery, filters: FilterIndex) -> dict[int, dict[Group, AggregateResult]]:
         buckets = self._counted(question, filters)
         if buckets is None:
-            return self._events.tallies_by_bucket(question, filters)
+            return self._tx.events.tallies_by_bucket(question, filters)
         return results(question, buckets)
 
-    def _place(self, question: EventQuery) -> int | None:
-        """The sequence number up to which the event store counts the query; None if the database counts."""
-        if self._organization_id is None or self._event_store.is_paused or question.aggregation_type not in ANSWERED:
+    @cached_property
+    def _shipped_to(self) -> int | None:
+        """The sequence number up to which the event store counts in this snapshot; None if the database counts
+        everything.
+        """
+        shipment = shipment_in(self._tx, self._event_store.servers.id)
+        if shipment is None or not shipment.is_read or shipment.fault is not None:
             return None
-        place = self._shipped.place()
-        least = self._event_store.asked_from
-        return place if place is not None and self._shipped.events.size(question, at_most=least) >= least else None
+        tail = self._tx.events.latest() - shipment.shipped_to
+        if tail > _TAIL_AT_MOST:
+            self._event_store.behind(self._tx.organization_id, tail)
+            return None
+        return shipment.shipped_to
 
     def _counted(self, question: EventQuery, filters: FilterIndex | None) -> Buckets | None:
         """The aggregates by bucket and group; None if the database counts, as it does if no server can be reached."""
-        place = self._place(question)
-        if place is None:
+        organization_id, store = self._tx.organization_id, self._event_store
+        if organization_id is None or store.is_paused or question.aggregation_type not in ANSWERED:
             return None
-        newest = list(self._events.changes(newer(question, place), None, LAST))
+        place = self._shipped_to
+        if place is None or self._tx.events.size(question, at_most=store.asked_from) < store.asked_from:
+            return None
         try:
-            buckets = counted(self._event_store.servers, self._organization_id or "", question, filters, place, newest)
+            buckets = counted(store.servers, organization_id, question, filters, place, self._tx.events)
         except Unreachable as problem:
             # Slower, with the same result.
-            self._event_store.failed(problem)
+            store.failed(problem)
             return None
-        self._event_store.answered()
+        store.answered()
         return buckets
 
 
 class _WithEvents:
     """A transaction of the engine, with events counted by both."""
 
-    def __init__(self, tx: Snapshot, event_store: _EventStore, shipped: _Shipped | None = None) -> None:
+    def __init__(self, tx: Snapshot, event_store: _EventStore) -> None:
         self._tx = tx
         self._event_store = event_store
-        self._shipped = shipped or _Shipped(tx, event_store)
-        self.events = _Events(tx.events, self._shipped, event_store, tx.organization_id)
+        self.events = _Events(tx, event_store)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tx, name)
@@ -153,8 +127,8 @@ class _WithEvents:
         return _wrapped(self._tx.scoped(organization_id), self._event_store)
 
 
-def _wrapped(tx: Snapshot, event_store: _EventStore, shipped: _Shipped | None = None) -> Transaction:
-    return cast(Transaction, _WithEvents(tx, event_store, shipped))
+def _wrapped(tx: Snapshot, event_store: _EventStore) -> Transaction:
+    return cast(Transaction, _WithEvents(tx, event_store))
 
 
 class StoreWithEvents:
@@ -169,6 +143,11 @@ class StoreWithEvents:
         self.servers = servers
         self.shipping = Shipping(records, servers)
         self._event_store = _EventStore(servers, asked_from)
+        # The rest is the engine's.
+        self.now, self.identity, self.reachability = records.now, records.identity, records.reachability
+        self.reads_beside_writes, self.is_awaited = records.reads_beside_writes, records.is_awaited
+        self.look, self.roll_up_usage = records.look, records.roll_up_usage
+        self.entitling_commits = records.entitling_commits
 
     def read(self, organization_id: str | None, question: Callable[[Transaction], T]) -> T:
         return self.records.read(organization_id, lambda tx: question(_wrapped(tx, self._event_store)))
@@ -177,36 +156,12 @@ class StoreWithEvents:
         return self.records.write(organization_id, lambda tx: change(_wrapped(tx, self._event_store)))
 
     @property
-    def reachability(self) -> Reachability:
-        return self.records.reachability
-
-    def look(self) -> None:
-        self.records.look()
-
-    @property
     def free_bytes(self) -> int | None:
         return self.records.free_bytes
 
     @property
-    def now(self) -> Callable[[], datetime] | None:
-        return self.records.now
-
-    @property
-    def identity(self) -> str | None:
-        return self.records.identity
-
-    @property
-    def reads_beside_writes(self) -> bool:
-        return self.records.reads_beside_writes
-
-    def is_awaited(self) -> bool:
-        return self.records.is_awaited()
-
-    def entitling_commits(self, organization_id: str) -> int:
-        return self.records.entitling_commits(organization_id)
-
-    def roll_up_usage(self) -> bool:
-        return self.records.roll_up_usage()
+    def contention(self) -> float:
+        return self.records.contention
 
     def ship_events(self) -> bool:
         if self._event_store.is_paused:
@@ -218,10 +173,6 @@ class StoreWithEvents:
             self._event_store.failed(problem)
             return False
         return any(shipped)
-
-    @property
-    def contention(self) -> float:
-        return self.records.contention
 
     def close(self) -> None:
         self.records.close()

@@ -32,6 +32,8 @@ _FEW: Final = 20
 _PLACE_COLUMNS: Final = ("timestamp", "created_at", "id")
 _PLACE: Final = f"({', '.join(_PLACE_COLUMNS)})"
 _ADD, _REMOVE = Operation.ADD.value, Operation.REMOVE.value
+# The column with the value, behind the deciding ones, in a row of a unique count.
+VALUE: Final = 5
 _LATEST: Final = "timestamp DESC, created_at DESC, id DESC"
 
 Row: TypeAlias = tuple[Any, ...]
@@ -426,7 +428,8 @@ class EventCounts:
 
     def active(self, question: EventQuery, filters: FilterIndex | None, part: Part = ALL) -> list[Row]:
         """Rows for `merged` of a unique count: a value counts if its latest event adds it. With filters, a bucket may
-        merge several rows of a value, so these have the place of that event; so have those of the part's `values`.
+        merge several rows of a value, so these have the place of that event; so have those of the part's `values`, and
+        those `stored_after` others.
         """
         statement = Statement()
         names, events = self._each(statement, question, filters, part, with_operations=True)
@@ -441,7 +444,7 @@ class EventCounts:
             f" {self._paid(question)} AS price, CASE WHEN {of_latest('operation')} = '{_ADD}' THEN 1 ELSE 0 END AS"
             f" added, value, {{}} FROM ({ranked}) r{_grouped([*names, 'value'])}"
         )
-        if filters is not None or part.values is not None:
+        if filters is not None or part.values is not None or part.stored_after is not None:
             return self._run(statement, by_value.format(", ".join(map(of_latest, _PLACE_COLUMNS))))
         counted = self._distinct(question, names, by_value.format("0 AS spoken"))
         return [row[:-1] for row in self._run(statement, counted)]
@@ -533,8 +536,6 @@ class EventCounts:
         if part.stored_up_to is not None:
             # The plus keeps SQLite from searching by the sequence number.
             tests.append(f"{self._dialect.sequence} <= {statement.number(part.stored_up_to)}")
-        if question.stored_after is not None:
-            tests.append(f"sequence > {statement.number(question.stored_after)}")
         if question.known_at is not None:
             tests.append(f"created_at <= {statement.number(microseconds(question.known_at))}")
         if question.after is not None and question.first_end is not None:
@@ -594,10 +595,8 @@ class EventCounts:
             return f"timestamp <= {at} AND {_PLACE} <= {_order(statement, end)}"
 
         if since is None:
-            # The few newest are found by sequence number, not among all of the subscription.
-            source = "events" if question.stored_after is None else dialect.newest
             where = self._where(statement, question)
-            return statement.finished(f"SELECT {columns} FROM {source}{where} AND {until(order)}")
+            return statement.finished(f"SELECT {columns} FROM events{where} AND {until(order)}")
         low, high = sorted((since.order, order))
         # Each half is a search in its own index.
         stored = (

@@ -131,7 +131,7 @@ class SqlEvents(ABC):
     # Queries
 
     def scan(self, question: EventQuery) -> Iterator[Event]:
-        yield from map(event_of, self._streamed(*self._counts().scan(COLUMNS, question)))
+        yield from map(event_of, self._streamed(*self.counts.scan(COLUMNS, question)))
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
         return self._usage().tallies(question)
@@ -142,7 +142,7 @@ class SqlEvents(ABC):
     def changes(
         self, question: EventQuery, since: Counted | None, order: EventOrder, *, at_most: int = 0
     ) -> Iterator[tuple[int, Event]]:
-        query = self._counts().changes(f"{COLUMNS}, sequence", question, since, order, at_most)
+        query = self.counts.changes(f"{COLUMNS}, sequence", question, since, order, at_most)
         for row in self._streamed(*query):
             yield row[-1], event_of(row[:-1])
 
@@ -155,7 +155,9 @@ class SqlEvents(ABC):
     def _usage(self) -> Usage:
         return Usage(self._runner, self._dialect, self._organization_id, self._known)
 
-    def _counts(self) -> EventCounts:
+    @property
+    def counts(self) -> EventCounts:
+        """The queries behind `tallies`, also of parts of the events."""
         return EventCounts(self._runner, self._dialect, self._organization_id)
 
     # Who sends events, and events in ranges of time

@@ -138,7 +138,7 @@ _KINDS: Final[Mapping[str, str]] = {
 def shape_of(question: EventQuery, filters: FilterIndex | None) -> Shape | None:
     """The shape of the series that can answer a query; None if none can."""
     kind = _KINDS.get(question.aggregation_type)
-    if kind is None or question.stored_after is not None:
+    if kind is None:
         return None
     if (kind != COUNT and question.field_name is None) or (question.amounts and kind != NUMBERS):
         return None
