@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import uvicorn
@@ -89,7 +90,8 @@ class Watched:
         self.problems: list[str] = []
         self._address = address
         # The last is Chromium's own viewer of PDFs.
-        known = (address.removesuffix("/console"), "data:", "chrome-extension:", "chrome:")
+        own = urlsplit(address)
+        known = (f"{own.scheme}://{own.netloc}/", "data:", "chrome-extension:", "chrome:")
         self.page.on("pageerror", lambda problem: self.problems.append(str(problem)))
         self.page.on("console", lambda entry: self.problems.append(f"{entry.type}: {entry.text}"))
         self.page.on(
