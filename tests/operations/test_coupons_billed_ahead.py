@@ -166,3 +166,74 @@ def test_a_coupon_that_was_given_between_two_invoices_ahead_takes_nothing_off_th
     assert closing["coupons_amount_cents"] == 1085
     assert cost(box) == 1900 + (2100 + 2170) // 2
     assert box.billing.audit().findings == ()
+
+
+def voided_after_closing(box: Scenario, *levels: int) -> list[dict[str, Any]]:
+    """January at 30.00 and levels, each billed ahead, half off for two periods; the first of these is voided."""
+    subscribed(box, 3000, percentage_rate="50", frequency="recurring", frequency_duration=2)
+    box.put("/plans/basic", plan={"usage_thresholds": [{"amount_cents": 100 * level} for level in levels]})
+    for level in levels:
+        box.event("level", value=level)
+    box.travel_to("2024-02-01T01:00:00Z")
+    assert applied(box)["frequency_duration_remaining"] == 1
+    invoices = sorted(box.invoices(), key=lambda invoice: int(invoice["sequential_id"]))
+    box.post(f"/invoices/{invoices[0]['svc_id']}/void")
+    return invoices
+
+
+def made_again(box: Scenario, invoice: dict[str, Any]) -> dict[str, Any]:
+    lines = [{"id": fee["svc_id"]} for fee in box.invoice(invoice["svc_id"])["fees"]]
+    made: dict[str, Any] = box.invoice(box.billing.invoices.regenerate(invoice["svc_id"], fees=lines).id)
+    return made
+
+
+@pytest.mark.parametrize("levels", [(10,), (10, 20)])
+def test_a_void_after_the_period_leaves_its_use_to_the_invoices_that_continue_it(
+    box: Scenario, levels: tuple[int, ...]
+) -> None:
+    voided_after_closing(box, *levels)
+    assert applied(box)["frequency_duration_remaining"] == 1
+    box.travel_to("2024-05-01T01:00:00Z")
+    plain = [invoice for invoice in box.invoices() if invoice["fees_amount_cents"] == 3000]
+    assert sorted(invoice["coupons_amount_cents"] for invoice in plain) == [0, 0, 1500]
+    assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize("levels", [(10,), (10, 20)])
+def test_an_invoice_made_again_after_the_period_continues_the_use_of_the_others(
+    box: Scenario, levels: tuple[int, ...]
+) -> None:
+    first, *others = voided_after_closing(box, *levels)
+    again = made_again(box, first)
+    assert again["coupons_amount_cents"] == first["coupons_amount_cents"]
+    assert applied(box)["frequency_duration_remaining"] == 1
+    for other in others:
+        box.post(f"/invoices/{other['svc_id']}/void")
+        assert applied(box)["frequency_duration_remaining"] == 1
+        assert box.billing.audit().findings == ()
+    box.post(f"/invoices/{again['svc_id']}/void")
+    assert applied(box)["frequency_duration_remaining"] == 2
+    assert box.billing.audit().findings == ()
+
+
+def test_a_coupon_for_once_is_free_again_when_the_only_invoice_that_used_it_is_voided(box: Scenario) -> None:
+    subscribed(box, 3000, percentage_rate="50", frequency="once")
+    box.event("level", value=10)
+    box.travel_to("2024-02-01T01:00:00Z")
+    closing, stage = sorted(box.invoices(), key=lambda invoice: str(invoice["invoice_type"]), reverse=True)
+    assert (stage["coupons_amount_cents"], closing["coupons_amount_cents"]) == (500, 0)
+    box.post(f"/invoices/{stage['svc_id']}/void")
+    assert applied(box)["status"] == "active"
+    assert box.billing.audit().findings == ()
+
+
+def test_a_use_that_went_back_with_its_usage_does_not_go_back_again_with_a_void(box: Scenario) -> None:
+    subscribed(box, 0, percentage_rate="50", frequency="recurring", frequency_duration=2)
+    box.event("level", value=10)
+    box.event("level", value=0)
+    box.travel_to("2024-02-01T01:00:00Z")
+    assert applied(box)["frequency_duration_remaining"] == 2
+    stage = next(invoice for invoice in box.invoices() if invoice["invoice_type"] == "progressive_billing")
+    box.post(f"/invoices/{stage['svc_id']}/void")
+    assert applied(box)["frequency_duration_remaining"] == 2
+    assert box.billing.audit().findings == ()

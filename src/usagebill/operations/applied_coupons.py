@@ -11,6 +11,7 @@ from usagebill.core.coupons import AppliedCoupon, Coupon, CouponFrequency, Coupo
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.invoices.changes import taken_until_undone
+from usagebill.core.invoices.progressive import with_use
 from usagebill.core.invoices.records import CreditType, Invoice
 from usagebill.core.plans import Charge
 from usagebill.operations.backlog import after_backlog, of_customer, of_customer_in
@@ -18,6 +19,7 @@ from usagebill.operations.coupons import terminate_applied
 from usagebill.operations.customer_currency import bill_in
 from usagebill.queries.coupons import coupon_credits
 from usagebill.queries.customers import customer_by_external_id
+from usagebill.queries.progressive_credits import used_together
 from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, asc, desc, eq, missing, related, within
@@ -136,14 +138,24 @@ def terminate(work: Work, external_id: str, applied_coupon_id: str) -> AppliedCo
 
 
 def give_back(work: Work, invoice: Invoice) -> None:
-    """Make the coupons that an undone invoice used available again. Call it after the invoice's status has changed."""
+    """Make the coupons that an undone invoice used available again. Call it after the invoice's status has changed.
+
+    If others in force continue its use, the first of them has it from now on, and only cents are given back.
+    """
+    together = (
+        used_together(work, invoice) if any(line.item_type == CreditType.COUPON for line in invoice.credits) else []
+    )
     for credit in invoice.credits:
-        if credit.item_type != CreditType.COUPON or credit.source_id is None:
+        if credit.item_type != CreditType.COUPON or credit.source_id is None or credit.is_given_back:
             continue
         applied = work.tx.get(AppliedCoupon, credit.source_id)
         coupon = None if applied is None else work.tx.get(Coupon, applied.coupon_id, deleted=True)
         if applied is None or coupon is None:
             continue
         taken_cents = taken_until_undone(invoice, credit, coupon_credits(work, applied))
-        returned = given_back(applied, coupon, work.now, taken_cents=taken_cents, is_used=credit.continues)
-        work.tx.replace(returned)
+        heir = with_use(together, applied.id) if credit.is_use else None
+        if heir is not None:
+            together = [heir if other.id == heir.id else other for other in together]
+            work.tx.replace(heir)
+        is_used = not credit.is_use or heir is not None
+        work.tx.replace(given_back(applied, coupon, work.now, taken_cents=taken_cents, is_used=is_used))

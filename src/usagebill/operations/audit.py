@@ -239,7 +239,7 @@ def _coupon_use(reader: Reader, invoice: Invoice, line: Credit) -> CouponUse:
         [stage for stage in _stages_before(reader, invoice) if stage.status not in UNDONE] if line.continues else []
     )
     taken = sum(credit.used_cents for stage in before for credit in stage.credits if credit.source_id == line.source_id)
-    return CouponUse(cents=line.used_cents, continues=line.continues, before_cents=taken)
+    return CouponUse(cents=line.used_cents, continues=not line.is_use, before_cents=taken)
 
 
 def _stages_before(reader: Reader, invoice: Invoice) -> list[Invoice]:

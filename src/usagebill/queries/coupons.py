@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import AppliedCoupon, Coupon, CouponFrequency, remaining_amount, targets_of
 from usagebill.core.invoices.life_cycle import UNDONE
@@ -42,6 +44,11 @@ def available_coupon(reader: Reader, applied: AppliedCoupon) -> AvailableCoupon:
     counted = applied.frequency == CouponFrequency.ONCE and applied.percentage_rate is None
     remaining = remaining_amount(applied, coupon_credits_cents(reader, applied)) if counted else None
     return AvailableCoupon(applied=applied, coupon=coupon, targets=targets_of(coupon), remaining_cents=remaining or 0)
+
+
+def coupons_of(reader: Reader, ids: Collection[str]) -> list[AppliedCoupon]:
+    """The applied coupons with these ids."""
+    return reader.tx.find(AppliedCoupon, within("id", ids)) if ids else []
 
 
 def targeted_plans(reader: Reader, coupon: Coupon) -> list[Plan]:

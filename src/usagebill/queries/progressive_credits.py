@@ -6,17 +6,16 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CREDITED, CreditNote
 from usagebill.core.fees import Fee, FeeType
-from usagebill.core.invoices.life_cycle import BILLED_AHEAD, IN_ARREARS, InvoiceType, InvoicingReason
+from usagebill.core.invoices.life_cycle import BILLED_AHEAD, IN_ARREARS, UNDONE, InvoiceType, InvoicingReason
 from usagebill.core.invoices.progressive import billed_ahead_by, deducted_cents, discounts
-from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
 from usagebill.core.invoices.totals import ProgressiveBilled
 from usagebill.core.numbers import ZERO, add, subtract
 from usagebill.core.progressive_billing import BilledAhead, ProgressiveFee, already_billed
 from usagebill.core.taxes import net_of_part, tax_keys
-from usagebill.queries.coupons import available_coupon
+from usagebill.queries.coupons import available_coupon, coupons_of
 from usagebill.queries.invoices import place_of
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import at_most, eq, has_item, more, ne, within
@@ -67,14 +66,29 @@ def _billed_of_window(
         left_cents=billed_cents,
         fees=_progressive_fees(reader, [billed for _, billed in standing], last),
         before=tuple(before),
-        coupons=tuple(available_coupon(reader, applied) for applied in _used(reader, before)),
+        coupons=tuple(available_coupon(reader, applied) for applied in coupons_of(reader, discounts(before))),
     )
 
 
-def _used(reader: Reader, invoices: Sequence[Invoice]) -> list[AppliedCoupon]:
-    """The coupons whose discounts on `invoices` stand."""
-    ids = discounts(invoices)
-    return reader.tx.find(AppliedCoupon, within("id", ids)) if ids else []
+def used_together(reader: Reader, invoice: Invoice) -> list[Invoice]:
+    """The other invoices in force that use a coupon together with this one, oldest first: those that it deducts and
+    those that deduct it, also by way of others, and of ones that were undone or made again.
+    """
+    linked = [invoice]
+    known = {invoice.id}
+    for one in linked:
+        sources = [line.source_id for line in one.credits if line.item_type == CreditType.INVOICE]
+        ids = [id for id in (*sources, one.voided_invoice_id) if id is not None]
+        of_customer = eq("customer_id", one.customer_id)
+        found = [
+            *(reader.tx.find(Invoice, within("id", ids)) if ids else ()),
+            *reader.tx.find(Invoice, of_customer, has_item("credits", source_id=one.id, item_type="invoice")),
+            *reader.tx.find(Invoice, of_customer, eq("voided_invoice_id", one.id)),
+        ]
+        linked += {other.id: other for other in found if other.id not in known}.values()
+        known |= {other.id for other in found}
+    others = [other for other in linked[1:] if other.status not in UNDONE]
+    return sorted(others, key=lambda other: (other.created_at, other.id))
 
 
 def billed_together(reader: Reader, progressive: Invoice) -> list[Invoice]:

@@ -17,17 +17,25 @@ from usagebill.core.customers import Customer
 from usagebill.core.error_details import TAX_ERROR, without
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoice_triggers import waits_for_taxes
-from usagebill.core.invoices.life_cycle import CONSUMING_TYPES, InvoiceStatus
+from usagebill.core.invoices.life_cycle import CONSUMING_TYPES, InvoiceStatus, InvoiceType
+from usagebill.core.invoices.progressive import discounts
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.invoices.totals import AvailableCoupon, InvoiceInProgress, SettlementInputs, settled, taxed
+from usagebill.core.invoices.totals import (
+    AvailableCoupon,
+    InvoiceInProgress,
+    ProgressiveBilled,
+    SettlementInputs,
+    settled,
+    taxed,
+)
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.prepaid import AvailableWallet
 from usagebill.core.statuses import TaxStatus
 from usagebill.core.taxes import Tax
-from usagebill.queries.coupons import available_coupon
+from usagebill.queries.coupons import available_coupon, coupons_of
 from usagebill.queries.customers import entity_of
 from usagebill.queries.plans import plan_definition
-from usagebill.queries.progressive_credits import billed_ahead
+from usagebill.queries.progressive_credits import billed_ahead, used_together
 from usagebill.queries.subscriptions import find_subscription, plan_of
 from usagebill.queries.tax_connections import connection_of
 from usagebill.queries.taxes import taxes_for
@@ -62,10 +70,14 @@ def settle(
     consuming = finalizing and invoice.invoice_type in CONSUMING_TYPES
     progressive = billed_ahead(reader, invoice, periods, fees) if invoice.invoice_type in CONSUMING_TYPES else ()
     available: tuple[object, ...] = ()
+    given_since: Mapping[str, int] = {}
     if consuming:
-        ended = [
-            held for billed in progressive for held in billed.coupons if held.applied.status != CouponStatus.ACTIVE
+        given_since = discounts(_used_since(reader, invoice, progressive))
+        continued = [
+            *(held for billed in progressive for held in billed.coupons),
+            *(available_coupon(reader, applied) for applied in coupons_of(reader, given_since)),
         ]
+        ended = [held for held in continued if held.applied.status != CouponStatus.ACTIVE]
         available = (*ended, *_available(reader, customer, invoice, (*BEFORE_TAXES, *AFTER_TAXES)))
     inputs = SettlementInputs(
         now=reader.now,
@@ -74,10 +86,19 @@ def settle(
         plan_of=coupon_plans(plans),
         progressive=progressive,
         available=available,
+        given_since=given_since,
     )
     undecided = replace(invoice, tax_status=_tax_status(reader, invoice, parties, fees))
     draft = settled(undecided, fees, inputs)
     return replace(draft, invoice=with_request(reader, customer, _unprovided(draft.invoice)))
+
+
+def _used_since(reader: Reader, invoice: Invoice, progressive: Sequence[ProgressiveBilled]) -> list[Invoice]:
+    """The invoices in force that deducted the progressive billing invoice which was voided and is now made again."""
+    if invoice.invoice_type != InvoiceType.PROGRESSIVE_BILLING or invoice.voided_invoice_id is None:
+        return []
+    before = {earlier.id for billed in progressive for earlier in billed.before}
+    return [other for other in used_together(reader, invoice) if other.id not in before]
 
 
 def _unprovided(invoice: Invoice) -> Invoice:

@@ -73,9 +73,26 @@ def discounts(invoices: Iterable[Invoice]) -> dict[str, int]:
     given: dict[str, int] = {}
     for invoice in invoices:
         for line in invoice.credits:
-            if line.item_type == CreditType.COUPON and line.source_id and (line.used_cents or not line.returned_cents):
+            if line.item_type == CreditType.COUPON and line.source_id and not line.is_given_back:
                 given[line.source_id] = given.get(line.source_id, 0) + line.used_cents
     return given
+
+
+def with_use(invoices: Iterable[Invoice], applied_id: str) -> Invoice | None:
+    """The first of these invoices in force that continue a coupon's use, now that the one which they continued is
+    undone: the use is its own. None if one of them has it already, or none takes anything off.
+    """
+    lines = [
+        (invoice, line)
+        for invoice in invoices
+        for line in invoice.credits
+        if line.item_type == CreditType.COUPON and line.source_id == applied_id and not line.is_given_back
+    ]
+    if not lines or any(line.is_use for _, line in lines):
+        return None
+    invoice, first = lines[0]
+    credits = tuple(replace(line, inherits_use=True) if line.id == first.id else line for line in invoice.credits)
+    return replace(invoice, credits=credits)
 
 
 def with_returned(invoices: Sequence[Invoice], cents_of: Mapping[str, int]) -> list[Invoice]:

@@ -55,6 +55,8 @@ class Credit:
     subscription_id: str | None = None
     # Whether it continues a coupon's use by the progressive billing invoices that this invoice credits: it is one use.
     continues: bool = False
+    # Whether that use is its own by now, as the invoice that it continued is undone.
+    inherits_use: bool = False
     # The part that went back to its source: to a credit note when the invoice was voided, to a coupon when the usage
     # that it had discounted fell.
     returned_cents: int = 0
@@ -63,6 +65,16 @@ class Credit:
     def used_cents(self) -> int:
         """The cents of its source that it uses up: what it took, less what went back."""
         return self.amount_cents - self.returned_cents
+
+    @property
+    def is_use(self) -> bool:
+        """Whether it counts as a use of its coupon."""
+        return not self.continues or self.inherits_use
+
+    @property
+    def is_given_back(self) -> bool:
+        """Whether all that it took went back to its source."""
+        return self.returned_cents > 0 and self.used_cents <= 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

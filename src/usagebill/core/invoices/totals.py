@@ -92,7 +92,9 @@ class SettlementInputs:
     """Everything but the fees that the totals depend on.
 
     `taxes` holds the chosen taxes of each fee by fee id, `plan_of` the plan of each subscription. `available` are the
-    customer's credits of every kind; empty for a draft, or a type of invoice that uses none.
+    customer's credits of every kind; empty for a draft, or a type of invoice that uses none. `given_since` are the
+    cents, by applied coupon, by which invoices that deducted a voided one reduce its period: made again, it continues
+    their use.
     """
 
     now: datetime
@@ -101,6 +103,7 @@ class SettlementInputs:
     plan_of: Mapping[str, str] = field(default_factory=dict)
     progressive: tuple[ProgressiveBilled, ...] = ()
     available: tuple[object, ...] = ()
+    given_since: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, kind: type[T]) -> list[T]:
         """The available credits of one kind."""
@@ -241,8 +244,8 @@ def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceI
         if invoice.sub_total_excluding_taxes_amount_cents <= 0:
             break
         held = available[applied.id]
-        continues = applied.id in draft.given
-        given_cents = draft.given.get(applied.id, 0)
+        continues = applied.id in draft.given or applied.id in inputs.given_since
+        given_cents = draft.given.get(applied.id, 0) + inputs.given_since.get(applied.id, 0)
         at_most_cents = largest_discount(applied, remaining_cents=held.remaining_cents, given_cents=given_cents)
         is_active = applied.status == CouponStatus.ACTIVE
         if (continues and at_most_cents == 0) or not (is_active or (continues and ran_out(applied))):
