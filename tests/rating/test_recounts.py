@@ -458,3 +458,20 @@ def test_usage_that_passed_a_threshold_is_what_had_come_in_by_then() -> None:
         report = box.billing.audit()
         assert (report.findings, report.not_recounted) == ((), ())
         assert {finding.check for finding in report_with(box, twice_the_first).findings} == {"fee_recount", "ledger"}
+
+
+def test_usage_that_passed_a_threshold_at_an_instant_leaves_out_what_came_at_that_instant() -> None:
+    with Scenario(now="2024-05-10T00:00:00Z") as box:
+        box.customer()
+        box.plan(charge_on(box.metric("calls"), amount="10"), usage_thresholds=[{"amount_cents": 2000}])
+        box.subscribe()
+        box.travel_to("2024-06-01T00:05:00Z")
+        box.event("calls", value="3")
+        # The check waits for the run of the billing day. It has run when the next event comes.
+        box.travel_to("2024-06-01T00:10:00Z")
+        box.event("calls", value="4")
+        (stage,) = box.get("/invoices?invoice_type=progressive_billing")["invoices"]
+        assert (stage["created_at"], stage["fees_amount_cents"]) == ("2024-06-01T00:10:00Z", 3 * 1000)
+        report = box.billing.audit()
+        assert (report.findings, report.not_recounted) == ((), ())
+        assert {finding.check for finding in report_with(box, twice_the_first).findings} == {"fee_recount", "ledger"}

@@ -82,6 +82,11 @@ class Lines:
         """The lines of a charge, counted from the events received by `at`."""
         raise LookupError(f"billing period {self.period.id} bills no usage")
 
+    def known_at(self, at: datetime) -> datetime:
+        """The instant up to which a count made at `at` knew the events: that of the bill itself is kept."""
+        counted = self.period.counted
+        return at if counted is None or at != self.at else counted.known_at
+
     def other_instants(self, charge: Charge) -> tuple[list[datetime], bool]:
         """Other instants at which the count may have been made, and whether these are all."""
         return [], True
@@ -174,9 +179,7 @@ class WholePeriod(Lines):
 
     def expected_usage(self, charge: Charge, at: datetime) -> list[Fee]:
         definition = replace(self.context.definition, charges=(charge,), fixed_charges=())
-        counted = self.period.counted
-        known_at = at if counted is None or at != self.at else counted.known_at
-        context, then = replace(self.context, definition=definition), self.reader.at(at, known_at=known_at)
+        context, then = replace(self.context, definition=definition), self.reader.at(at, known_at=self.known_at(at))
         fees = self.adjusted(definition, [*period_usage(then, context), *renewal_fees(then, context)])
         return [*fees, *last_day_usage(then, context)]
 
@@ -244,7 +247,7 @@ class UsageSoFar(Lines):
                 subscription=context.subscription,
                 definition=replace(context.definition, charges=(charge,)),
                 window=usage_window(charges, context.cycle.tz, context.subscription),
-                known_at=at,
+                known_at=self.known_at(at),
                 with_minimum=False,
             ),
         )
