@@ -163,17 +163,17 @@ def _subjects(reader: Reader, customer_ids: Sequence[str]) -> list[str]:
     ]
 
 
-def catch_up_before(work: Work, customer_ids: Collection[str]) -> None:
-    """What `catch_up` runs, but of this very instant the customers' own jobs alone: for jobs that new events set off at
-    once, ahead of overdue ones. Others of this instant follow from the same events, and have their turn.
+def catch_up_before(work: Work, customer_ids: Collection[str], *, needed: bool = False) -> None:
+    """What `catch_up` runs, but of this very instant the customers' own jobs alone: for jobs that run at once, ahead of
+    overdue ones. Others of this instant follow from the same change, and have their turn.
     """
-    catch_up(work.at(work.now - MICROSECOND), customer_ids)
-    settle_backlog(work, *customer_ids, needed=False)
+    catch_up(work.at(work.now - MICROSECOND), customer_ids, needed=needed)
+    settle_backlog(work, *customer_ids, needed=needed)
 
 
 def settle_backlog(work: Work, *customer_ids: str, needed: bool = True) -> None:
-    """Run the customers' own overdue jobs in order, as `catch_up` does: for jobs, which run in order themselves, and
-    for what is yet to come.
+    """Run the customers' own overdue jobs in order, as `catch_up` does, but no checks of thresholds: after `catch_up`,
+    and for what is yet to come.
     """
     while customer_ids and (job := work.tx.jobs.overdue(customer_ids, work.now)) is not None:
         problem = _problem_with(work, job)

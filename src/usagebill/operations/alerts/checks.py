@@ -12,7 +12,7 @@ from usagebill.core.numbers import add
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckAlerts
 from usagebill.operations.alert_watch import see
-from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.backlog import catch_up_before
 from usagebill.operations.progressive_billing import usage_before
 from usagebill.operations.subscriptions.schedule import awaits_run
 from usagebill.process.logs import Log
@@ -38,7 +38,7 @@ def check(work: Work, task: CheckAlerts) -> None:
     alerts = alerts_of_subscription(work, subscription)
     if not alerts:
         return
-    settle_backlog(work, subscription.customer_id, needed=False)
+    catch_up_before(work, (subscription.customer_id,))
     running = work.tx.first(
         Subscription,
         eq("external_id", subscription.external_id),

@@ -23,7 +23,7 @@ from usagebill.core.subscription_changes import activated, activation_canceled
 from usagebill.core.subscriptions import Event, Subscription, SubscriptionStatus
 from usagebill.operations import credit_notes
 from usagebill.operations.alert_watch import watch_subscription
-from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.backlog import catch_up_before
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.subscription import bill
 from usagebill.operations.invoices.undoing import release
@@ -48,7 +48,7 @@ def settle_activation(work: Work, task: SettleActivation) -> None:
     """
     if _waiting_for(work, task.invoice_id) is None:
         return
-    settle_backlog(work, task.customer_id, needed=False)
+    catch_up_before(work, (task.customer_id,))
     subscription, invoice = _waiting_for(work, task.invoice_id), find_invoice(work, task.invoice_id)
     if subscription is None or invoice is None:
         return

@@ -20,7 +20,7 @@ from usagebill.core.subscriptions import (
     started_in_past_at,
 )
 from usagebill.operations import customers
-from usagebill.operations.backlog import after_backlog, of_customer_in, settle_backlog
+from usagebill.operations.backlog import after_backlog, catch_up, of_customer_in, settle_backlog
 from usagebill.operations.customer_currency import bill_in
 from usagebill.operations.plans.overrides import Overridden, apply_overrides
 from usagebill.operations.subscriptions.authorization import authorize, check_authorization
@@ -165,7 +165,7 @@ def _is_used_by_another(work: Work, customer: Customer, external_id: str) -> boo
     others = (eq("external_id", external_id), live, ne("customer_id", customer.id))
     for customer_id in {other.customer_id: None for other in work.tx.find(Subscription, *others)}:
         # Its end may be overdue.
-        settle_backlog(work, customer_id, needed=False)
+        catch_up(work, (customer_id,))
     return work.tx.count(Subscription, *others) > 0
 
 

@@ -10,7 +10,7 @@ from usagebill.core.periods import Interval
 from usagebill.core.plans import Plan, cancels_downgrade
 from usagebill.core.subscriptions import HOLDING_ID, UNENDED, Subscription, SubscriptionStatus, is_upgrade
 from usagebill.core.tasks import BillFixedChargeUnits, LeavePlan, PlanAmountChanged, UpgradeNow
-from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.backlog import catch_up_before
 from usagebill.operations.invoices.subscription import bill_added_units, finalize
 from usagebill.operations.subscriptions.activation import cancel_waiting
 from usagebill.operations.subscriptions.change import cancel_downgrade, upgrade_to
@@ -105,7 +105,7 @@ def _reconsider(work: Work, following: Subscription, plan: Plan) -> None:
     if is_upgrade(
         current_plan.amount_cents, Interval(current_plan.interval), plan.amount_cents, Interval(plan.interval)
     ):
-        settle_backlog(work, current.customer_id)
+        catch_up_before(work, (current.customer_id,), needed=True)
         still = work.tx.get(Subscription, current.id)
         waiting = work.tx.get(Subscription, following.id)
         if still is None or waiting is None or waiting.status != SubscriptionStatus.PENDING:
@@ -133,7 +133,7 @@ def leave_plan(work: Work, task: LeavePlan) -> None:
 
     The job reschedules itself until none is left, so that a customer with many holds up nobody.
     """
-    settle_backlog(work, task.customer_id)
+    catch_up_before(work, (task.customer_id,), needed=True)
     of_customer = eq("customer_id", task.customer_id)
     on_it = (eq("plan_id", task.plan_id), _ALIVE, of_customer)
     cancel_waiting(work, eq("plan_id", task.plan_id), of_customer)

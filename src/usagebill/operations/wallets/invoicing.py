@@ -9,7 +9,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.tasks import InvoiceTopUp, SettleTopUp
 from usagebill.core.top_ups import purchase_event
 from usagebill.core.wallet_transactions import SETTLING, WalletTransaction, WalletTransactionEvent, paid, unpaid
-from usagebill.operations.backlog import settle_backlog
+from usagebill.operations.backlog import catch_up_before
 from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.record import record
 from usagebill.operations.wallet_ledger import bring_in, tell_transaction
@@ -35,7 +35,7 @@ def settle_top_up(work: Work, task: SettleTopUp) -> None:
     Only a payment brings credits: an invoice settled by a credit note, or voided unpaid, brings none. A hidden invoice
     is issued once it is paid. What was due before the payment comes first, so that the credits do not pay it.
     """
-    settle_backlog(work, task.customer_id, needed=False)
+    catch_up_before(work, (task.customer_id,))
     invoice = find_invoice(work, task.invoice_id)
     purchase = None if invoice is None else transaction_of_invoice(work, invoice.id)
     if invoice is None or purchase is None:
