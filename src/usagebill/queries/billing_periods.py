@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from usagebill.core.contracts import Contract
@@ -254,6 +254,17 @@ def boundaries_to_bill(reader: Reader, contract: Contract, at: datetime) -> Boun
     billed = ended_on_boundary_day(periods) and _closed_period_is_billed(reader, contract, periods)
     fresh = billing_boundaries(periods, at, period_billed=billed)
     return _continued(reader, contract, periods, fresh)
+
+
+def used_until(reader: Reader, contract: Contract) -> datetime | None:
+    """The end of the time that the fee of an ended plan pays for: the last instant of the day before, if it ended on a
+    billing day before its run. None while it goes on.
+    """
+    periods = cycle_at_end(contract)
+    ended = periods.terminated_at
+    if ended is None or not ended_on_boundary_day(periods) or _closed_period_is_billed(reader, contract, periods):
+        return ended
+    return day_end(local_date(ended, periods.tz) - timedelta(days=1), periods.tz)
 
 
 def _closed_period_is_billed(reader: Reader, contract: Contract, periods: Cycle) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.money import gross, percent, share
-from tests.scenarios import Scenario
+from tests.scenarios import Scenario, charge_on
 
 World = Callable[..., Scenario]
 
@@ -149,3 +149,22 @@ def test_an_end_gives_back_the_last_period_whatever_was_regenerated_since(world:
     box.travel_to("2024-05-10T00:00:00Z")
     box.delete("/subscriptions/sub")
     assert notes(box) == [taxed(share(3100, 21, 31), 0)]
+
+
+@pytest.mark.parametrize("ahead", [True, False], ids=["in advance", "in arrears"])
+@pytest.mark.parametrize(("ended", "days"), [("2024-05-17T00:05:00Z", 121), ("2024-05-17T12:00:00Z", 122)])
+def test_a_year_that_ends_on_a_day_of_its_monthly_charges_costs_the_same_in_advance(
+    ended: str, days: int, *, ahead: bool
+) -> None:
+    """The run of that day, ten minutes past midnight, begins a month: before it nothing of the day is billed."""
+    with Scenario(now="2024-01-17T08:00:00Z") as box:
+        box.customer()
+        charge = charge_on(box.metric("gb"), amount="1")
+        box.plan(charge, amount_cents=36600, interval="yearly", pay_in_advance=ahead, bill_charges_monthly=True)
+        box.subscribe(billing_time="anniversary")
+        box.travel_to(ended)
+        box.unsubscribe()
+        notes = box.get("/credit_notes")["credit_notes"]
+        billed = sum(invoice["fees_amount_cents"] for invoice in box.invoices())
+        assert billed - sum(note["total_amount_cents"] for note in notes) == days * 100
+        assert box.billing.audit().findings == ()

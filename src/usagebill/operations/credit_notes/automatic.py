@@ -22,7 +22,7 @@ from usagebill.core.subscriptions import Subscription, TerminationCredit
 from usagebill.core.taxes import tax_keys
 from usagebill.core.unused_time import carried_credit, late_activation_credit, plan_amount_of, termination_credit
 from usagebill.operations.credit_notes.creation import make
-from usagebill.queries.billing_periods import cycle_at_end
+from usagebill.queries.billing_periods import cycle_at_end, used_until
 from usagebill.queries.credit_note_balance import balance_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.progressive_credits import billed_together
@@ -39,9 +39,9 @@ def on_termination(work: Work, contract: Contract, *, option: str = TerminationC
     `option` is credit, refund (the paid part is paid back) or offset (the unpaid part settles the invoice itself). None
     if nothing is unused, or the period of the end was not billed. The note on a draft invoice is a draft.
     """
-    ended, plan = contract.subscription, contract.plan
+    ended, plan, until = contract.subscription, contract.plan, used_until(work, contract)
     fee = _last_fee(work, ended)
-    if fee is None or ended.terminated_at is None or fee.invoice_id is None:
+    if fee is None or until is None or fee.invoice_id is None:
         return None
     invoice = work.tx.get(Invoice, fee.invoice_id)
     if invoice is None or invoice.status in UNDONE:
@@ -52,7 +52,7 @@ def on_termination(work: Work, contract: Contract, *, option: str = TerminationC
         fee,
         plan_amount_of(fee, plan),
         cycle_at_end(contract),
-        ended.terminated_at,
+        until,
         option=option,
         trial_end=end_of_trial(work, ended, plan.trial_period),
     )

@@ -25,7 +25,7 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ONE, ZERO, add, round_cents, round_to, subtract, total
 from usagebill.core.subscriptions import TerminationCredit
 from usagebill.core.unused_time import plan_amount_of, unused_amount
-from usagebill.queries.billing_periods import BillingContext, cycle_at_end
+from usagebill.queries.billing_periods import BillingContext, cycle_at_end, used_until
 from usagebill.queries.fees import fees_before
 from usagebill.rating.fees.subscription import end_of_trial, subscription_item
 from usagebill.runtime.work import Reader
@@ -126,13 +126,14 @@ def _unused(reader: Reader, context: BillingContext, fee: Fee) -> Decimal:
     ended = context.subscription
     is_paid_time = fee.fee_type == FeeType.SUBSCRIPTION and fee.pay_in_advance
     skips = ended.on_termination_credit_note == TerminationCredit.SKIP
-    if not context.ended or ended.terminated_at is None or not is_paid_time or skips:
+    until = used_until(reader, context.contract) if context.ended and is_paid_time and not skips else None
+    if until is None:
         return ZERO
     return unused_amount(
         fee,
         plan_amount_of(fee, context.plan),
         cycle_at_end(context.contract),
-        ended.terminated_at,
+        until,
         credited_cents=ZERO,
         trial_end=end_of_trial(reader, ended, context.plan.trial_period),
     )
