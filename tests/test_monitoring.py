@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -72,6 +74,23 @@ def test_a_file_with_nothing_to_do_is_fine(file: str) -> None:
     text = CliRunner().invoke(main, ["status", "--db", file]).stdout
     assert text.splitlines()[-1] == "ok"
     assert "unbilled  none, counted at 06:00 UTC; `usagebill events unbilled` counts now" in text
+
+
+def test_room_in_a_file_that_nothing_uses_is_said_if_it_is_worth_returning(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript("CREATE TABLE of_before (id); INSERT INTO of_before VALUES (zeroblob(3 << 20))")
+        assert status(file)["unused_bytes"] < 1 << 20
+        connection.execute("DROP TABLE of_before")
+    assert 3 << 20 <= status(file)["unused_bytes"] < 4 << 20
+    said = "file      3 MiB of it hold nothing: VACUUM returns them to the disk"
+    assert said not in CliRunner().invoke(main, ["status", "--db", file]).stdout
+    monkeypatch.setattr("usagebill.cli.status._WORTH_RETURNING", 3 << 20)
+    assert said in CliRunner().invoke(main, ["status", "--db", file]).stdout.splitlines()
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("VACUUM")
+    assert status(file)["unused_bytes"] == 0
 
 
 def test_jobs_that_nobody_does_are_a_standstill(file: str) -> None:

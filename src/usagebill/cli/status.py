@@ -9,7 +9,12 @@ import click
 
 from usagebill.cli.options import Seconds, as_json, database, opened, print_json
 from usagebill.operations.standing import Standing, standing
+from usagebill.storage.addresses import is_url
+from usagebill.storage.sqlite.engine import unused_bytes
 from usagebill.views.formats import instant_text
+
+# Room in a file that is worth an interruption of billing.
+_WORTH_RETURNING = 64 << 20
 
 
 @click.command()
@@ -34,11 +39,14 @@ def status(max_age: float, path: str, json_output: bool) -> None:
         known = standing(billing.store, billing.clock.now())
         problems = known.problems(timedelta(seconds=max_age))
         clock = billing.clock_watch.problem()
+    unused = 0 if is_url(path) else unused_bytes(path)
     if clock is not None:
         problems.append(f"{clock.code}: nothing is written, see `usagebill clock`")
     if json_output:
-        print_json(_shown(known, problems))
+        print_json({**_shown(known, problems), "unused_bytes": unused})
     else:
+        if unused >= _WORTH_RETURNING:
+            click.echo(f"file      {unused >> 20} MiB of it hold nothing: VACUUM returns them to the disk")
         _print(known, problems)
     sys.exit(1 if problems else 0)
 
