@@ -20,6 +20,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request as HttpRequest
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
@@ -78,6 +79,14 @@ _OWN_PATHS = frozenset(
         "console",
     }
 )
+# The reference shows what this server says, and asks nobody else. Its styles are partly set by its script.
+_REFERENCE_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
+        " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+}
 _log = Log("usagebill.requests")
 
 
@@ -154,7 +163,8 @@ def create_app(
         return Response(described(server), media_type="application/json")
 
     async def page(_: HttpRequest) -> Response:
-        return HTMLResponse(resources.files("usagebill.http").joinpath("docs.html").read_text("utf-8"))
+        text = resources.files("usagebill.http").joinpath("docs.html").read_text("utf-8")
+        return HTMLResponse(text, headers=_REFERENCE_HEADERS)
 
     async def document_file(request: HttpRequest) -> Response:
         token = request.path_params["token"]
@@ -175,6 +185,7 @@ def create_app(
         routes=[
             Route("/openapi.json", description),
             Route("/docs", page),
+            Mount("/docs/static", StaticFiles(packages=[("usagebill.http", "static")])),
             Route("/health", health),
             Route("/ready", ready),
             Route("/metrics", metrics_text),

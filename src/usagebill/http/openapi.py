@@ -175,6 +175,10 @@ def _query_parameters(endpoint: Endpoint, inputs: _Inputs) -> Iterator[JsonObjec
             if "array" in kinds:
                 yield {**row, "name": f"{name}[]", "style": "form", "explode": True}
             elif "object" in kinds or "$ref" in schema:
+                # A page on which requests are tried would send the example of an object.
+                for example in schema.pop("examples", ()):
+                    key, value = next(iter(example.items()))
+                    row["description"] += f" For example `{name}[{key}]={value}`."
                 yield {**row, "style": "deepObject", "explode": True}
             else:
                 yield row
