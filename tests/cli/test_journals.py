@@ -291,3 +291,12 @@ def test_accounts_of_the_docs_are_good_for_a_file(books: Books) -> None:
     assert text.startswith('"EXTF";700;21;"Buchungsstapel";13;')
     named = read_accounts(str(books.folder / "accounts.toml")).names
     assert set(named) == set(Account)
+
+
+def test_sales_have_an_account_for_each_rate(books: Books) -> None:
+    change(books, 'revenue = "8200; 40"\n', "")
+    change(books, r"\[tax\]\n", '[revenue]\n"DE 20" = "8400; 40"\n"DE" = "8200"\nother = "8338"\n\n[tax]\n')
+    rows = csv.DictReader(io.StringIO(made(books, "xero").decode()))
+    sums = added(*((row["*AccountCode"], Decimal(row["*Amount"])) for row in rows))
+    # 10.00 at 20 %, less 1.00 of a credit note; 5.00 without tax; 5.00 to the US, which were voided.
+    assert [sums.get(account) for account in ("8400", "8200", "8338")] == [Decimal("-9"), Decimal("-5"), None]

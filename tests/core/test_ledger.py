@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.core.builders import NOW, inbound, invoice, note, wallet
+from tests.core.builders import NOW, fee, inbound, invoice, note, wallet
 
 from usagebill.core.fees import AppliedTax
 from usagebill.core.invoices.records import Credit, Invoice
@@ -16,6 +16,8 @@ from usagebill.core.ledger import (
     Account,
     Entries,
     Place,
+    RatedPart,
+    Rates,
     allocation_entries,
     credit_note_entries,
     credit_use_entries,
@@ -24,6 +26,7 @@ from usagebill.core.ledger import (
     invoice_entries,
     open_day,
     payment_entries,
+    rates_of,
     refund_entries,
     stages_of_invoice,
     stages_of_note,
@@ -34,7 +37,7 @@ from usagebill.core.payments import Payment, RefundAttempt
 from usagebill.core.wallet_transactions import WalletConsumption
 
 
-def vat(cents: int, code: str = "vat", rate: str = "19") -> AppliedTax:
+def vat(cents: int, code: str = "vat", rate: str = "19", base: int = 0) -> AppliedTax:
     return AppliedTax(
         id=code,
         tax_id=code,
@@ -45,6 +48,7 @@ def vat(cents: int, code: str = "vat", rate: str = "19") -> AppliedTax:
         amount_cents=cents,
         amount_currency="EUR",
         created_at=NOW,
+        base_amount_cents=base,
     )
 
 
@@ -58,7 +62,7 @@ def sold(**fields: Any) -> Invoice:
         "taxes_amount_cents": 1710,
         "sub_total_including_taxes_amount_cents": 10710,
         "total_amount_cents": 10710,
-        "applied_taxes": (vat(1710),),
+        "applied_taxes": (vat(1710, base=9000),),
         "customer_snapshot": {"country": "DE"},
         **fields,
     }
@@ -86,7 +90,8 @@ def shown(entries: Entries) -> dict[str, int]:
     assert sum(entries.values()) == 0
 
     def name(place: Place) -> str:
-        apart = (place.invoice_id, place.tax_code, place.country, place.provider)
+        rate = None if place.tax_rate is None else str(place.tax_rate)
+        apart = (place.invoice_id, place.tax_code or rate, place.country, place.provider)
         return " ".join((place.account, *(part for part in apart if part is not None)))
 
     return {name(place): cents for place, cents in entries.items()}
@@ -99,11 +104,11 @@ CREDITED: dict[str, Any] = {
     "sub_total_excluding_taxes_amount_cents": 2700,
     "taxes_amount_cents": 513,
     "total_amount_cents": 3213,
-    "applied_taxes": (vat(513),),
+    "applied_taxes": (vat(513, base=2700),),
     "customer_snapshot": {"country": "DE"},
 }
-TAKEN_BACK = {"revenue": 3000, "discount": -300, "tax vat DE": 513}
-SOLD = {"receivable invoice": 10710, "revenue": -10000, "discount": 1000, "tax vat DE": -1710}
+TAKEN_BACK = {"revenue 19 DE": 3000, "discount 19 DE": -300, "tax vat DE": 513}
+SOLD = {"receivable invoice": 10710, "revenue 19 DE": -10000, "discount 19 DE": 1000, "tax vat DE": -1710}
 
 
 @pytest.mark.parametrize("status", ["draft", "open", "pending", "failed", "generating", "closed", "deleted"])
@@ -117,7 +122,7 @@ def test_nothing_is_sold_before_an_invoice_is_finalized(status: str) -> None:
         (sold(), SOLD),
         (
             sold(self_billed=True),
-            {"payable invoice": -10710, "purchases": 9000, "input_tax vat DE": 1710},
+            {"payable invoice": -10710, "purchases 19 DE": 9000, "input_tax vat DE": 1710},
         ),
         # Credits are sold when they are used.
         (
@@ -153,13 +158,82 @@ def test_an_invoice(facts: Invoice, entries: dict[str, int]) -> None:
     assert shown(invoice_entries(facts)) == entries
 
 
+def rated(**parts: tuple[str, str]) -> Rates:
+    """Parts by rate: gross, and net of coupons."""
+    return {
+        None if name == "untaxed" else Decimal(name.removeprefix("at_")): RatedPart(Decimal(gross), Decimal(net))
+        for name, (gross, net) in parts.items()
+    }
+
+
+TWO_RATES = (vat(1216, base=6400), vat(182, "reduced", "7", base=2600))
+
+
+@pytest.mark.parametrize(
+    ("parts", "revenue"),
+    [
+        # 70.00 less 6.00 at 19 %, 30.00 less 4.00 at 7 %.
+        (
+            rated(at_19=("7000", "6400"), at_7=("3000", "2600")),
+            {"revenue 19 DE": -7000, "discount 19 DE": 600, "revenue 7 DE": -3000, "discount 7 DE": 400},
+        ),
+        (
+            rated(at_19=("7000", "6400"), untaxed=("3000", "2600")),
+            {"revenue 19 DE": -7000, "discount 19 DE": 600, "revenue DE": -3000, "discount DE": 400},
+        ),
+        # Coupons of thirds of a cent: the parts come to the totals.
+        (
+            rated(at_19=("5000", "4500.33333"), at_7=("5000", "4499.66667")),
+            {"revenue 19 DE": -5000, "discount 19 DE": 500, "revenue 7 DE": -5000, "discount 7 DE": 500},
+        ),
+        # Of shares that progressive billing took as well, the coupons' part is in proportion.
+        (
+            rated(at_19=("14000", "6000"), at_7=("5000", "3000")),
+            {"revenue 19 DE": -6800, "discount 19 DE": 800, "revenue 7 DE": -3200, "discount 7 DE": 200},
+        ),
+    ],
+)
+def test_a_sale_at_several_rates_is_split_by_them(parts: Rates, revenue: dict[str, int]) -> None:
+    invoice_at_rates = sold(
+        applied_taxes=TWO_RATES, taxes_amount_cents=1398, sub_total_including_taxes_amount_cents=10398
+    )
+    taxes = {"receivable invoice": 10398, "tax vat DE": -1216, "tax reduced DE": -182}
+    assert shown(invoice_entries(invoice_at_rates, rates={"invoice": parts})) == {**revenue, **taxes}
+    credited = {
+        **CREDITED,
+        "coupons_adjustment_amount_cents": 1000,
+        "sub_total_excluding_taxes_amount_cents": 9000,
+        "total_amount_cents": 10398,
+        "applied_taxes": TWO_RATES,
+    }
+    whole_note = note("note", 10398, **credited, credit_amount_cents=10398)
+    entries = shown(credit_note_entries(whole_note, invoice().invoice_type, rates={"note": parts}))
+    assert {name: -cents for name, cents in entries.items() if name.startswith(("revenue", "discount"))} == revenue
+
+
+def test_the_rate_of_a_sale_is_that_of_all_its_taxes_together() -> None:
+    state, city = vat(400, "state", "4"), vat(450, "city", "4.5")
+    both, one = fee(10000, applied_taxes=(state, city)), fee(2000, applied_taxes=(state,))
+    none = fee(500, precise_coupons_amount_cents=Decimal("125"))
+    assert rates_of([(both, Decimal(10000)), (one, Decimal(2000)), (none, Decimal(100))]) == {
+        Decimal("8.5"): RatedPart(Decimal(10000), Decimal(10000)),
+        Decimal(4): RatedPart(Decimal(2000), Decimal(2000)),
+        None: RatedPart(Decimal(100), Decimal(75)),
+    }
+
+
 def test_a_void_leaves_what_credit_notes_took_back_before() -> None:
     before = note("before", 3213, **CREDITED)
     of_void = note("of void", 100, of_void=True, invoice_id="invoice")
     draft = note("draft", 100, status="draft", invoice_id="invoice")
     entries = invoice_entries(sold(status="voided"), notes=[before, of_void, draft])
     # With the note's own entries, the sale is zero.
-    assert shown(entries) == {"revenue": -3000, "discount": 300, "tax vat DE": -513, "receivable invoice": 3213}
+    assert shown(entries) == {
+        "revenue 19 DE": -3000,
+        "discount 19 DE": 300,
+        "tax vat DE": -513,
+        "receivable invoice": 3213,
+    }
 
 
 def test_a_lost_dispute_takes_money_back() -> None:
@@ -191,7 +265,7 @@ def test_a_lost_dispute_takes_money_back() -> None:
         (
             {"credit_amount_cents": 3213, "self_billed": True},
             {},
-            {"purchases": -2700, "input_tax vat DE": -513, "customer_credit": 3213},
+            {"purchases 19 DE": -2700, "input_tax vat DE": -513, "customer_credit": 3213},
         ),
         # The void took the sale back.
         (

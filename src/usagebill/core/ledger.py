@@ -17,12 +17,14 @@ from decimal import Decimal
 from enum import StrEnum
 
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
-from usagebill.core.fees import AppliedTax
+from usagebill.core.fees import AppliedTax, Fee
 from usagebill.core.invoices.life_cycle import ISSUED, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import CreditType, Invoice
+from usagebill.core.numbers import ZERO, add, divide, multiply, subtract, total
 from usagebill.core.payment_requests import RequestedInvoice
 from usagebill.core.payments import Payment, RefundAttempt
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
+from usagebill.core.taxes import lines_in_cents, net_of_part
 from usagebill.core.wallet_transactions import (
     TransactionKind,
     WalletConsumption,
@@ -41,8 +43,8 @@ class Account(StrEnum):
     """A kind of account."""
 
     RECEIVABLE = "receivable"  # what customers owe; below zero: what they have paid too much
-    REVENUE = "revenue"  # before coupons and taxes
-    DISCOUNT = "discount"  # coupons
+    REVENUE = "revenue"  # before coupons and taxes, by rate of all taxes together and country
+    DISCOUNT = "discount"  # coupons, likewise
     TAX = "tax"  # collected, by rate and country
     CASH = "cash"  # received less paid back, by provider
     CUSTOMER_CREDIT = "customer_credit"  # balances of credit notes
@@ -86,7 +88,7 @@ class DocumentType(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where an amount is posted: the account, and what it is kept apart by. `invoice_id` is the invoice that a debt is
-    for.
+    for. `tax_rate` is that of the tax; of a sale, of all its taxes together, null if no tax applies to it.
     """
 
     account: Account
@@ -98,6 +100,18 @@ class Place:
 
 
 Entries = Mapping[Place, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RatedPart:
+    """The lines of a document that are taxed alike: their precise cents, and those less coupons and credits."""
+
+    gross_cents: Decimal
+    net_cents: Decimal
+
+
+# The parts of a document by the rate of all taxes together; null for lines that no tax applies to.
+Rates = Mapping[Decimal | None, RatedPart]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,40 +196,87 @@ def _taxes(
     lines: Iterable[AppliedTax], cents: int, customer: Mapping[str, object] | None
 ) -> Iterable[tuple[Place, int]]:
     """Taxes by rate and country, as debits. What the lines miss of `cents` is rounding."""
-    country = (customer or {}).get("country")
     rest = cents
     for line in lines:
-        place = Place(
-            account=Account.TAX,
-            tax_code=line.code,
-            tax_rate=line.rate,
-            country=None if country is None else str(country),
-        )
+        place = Place(account=Account.TAX, tax_code=line.code, tax_rate=line.rate, country=_country(customer))
         yield place, line.amount_cents
         rest -= line.amount_cents
     yield Place(account=Account.ROUNDING), rest
 
 
-def _income(invoice_type: InvoiceType) -> Place:
-    """Where the sale of an invoice goes: credits are sold when they are used."""
-    return Place(account=Account.PREPAID_ORDERED if invoice_type == InvoiceType.CREDIT else Account.REVENUE)
+def _country(customer: Mapping[str, object] | None) -> str | None:
+    country = (customer or {}).get("country")
+    return None if country is None else str(country)
+
+
+def single_rate(document: Invoice | CreditNote) -> Rates | None:
+    """The parts of a document whose lines are all taxed alike; None if its fees have to be looked up."""
+    net = Decimal(document.sub_total_excluding_taxes_amount_cents)
+    if not document.applied_taxes:
+        return {None: RatedPart(net, net)}
+    line, *others = document.applied_taxes
+    return {line.rate: RatedPart(net, net)} if not others and line.base_amount_cents == net else None
+
+
+def rates_of(lines: Iterable[tuple[Fee, Decimal]]) -> Rates:
+    """The parts of the fees, or of cents of them that are credited, by the rate of all taxes together."""
+    parts: dict[Decimal | None, RatedPart] = {}
+    for fee, cents in lines:
+        rate = total(tax.rate for tax in fee.applied_taxes) if fee.applied_taxes else None
+        part = parts.get(rate, RatedPart(ZERO, ZERO))
+        parts[rate] = RatedPart(add(part.gross_cents, cents), add(part.net_cents, net_of_part(fee, cents)))
+    return parts
+
+
+def _income(
+    invoice_type: InvoiceType, net: int, coupons: int, rates: Rates, country: str | None
+) -> list[tuple[Place, int]]:
+    """The sale of an invoice, `net` cents after `coupons`, as credits, and its coupons as debits, by rate.
+
+    Credits are sold when they are used, and taxed then.
+    """
+    if invoice_type == InvoiceType.CREDIT:
+        return [
+            (Place(account=Account.PREPAID_ORDERED), -net - coupons),
+            (Place(account=Account.DISCOUNT), coupons),
+        ]
+    nets = _shared(net, [part.net_cents for part in rates.values()])
+    discounts = _shared(coupons, [subtract(part.gross_cents, part.net_cents) for part in rates.values()])
+    entries = []
+    for rate, kept, discount in zip(rates, nets, discounts, strict=True):
+        entries.append((Place(account=Account.REVENUE, tax_rate=rate, country=country), -kept - discount))
+        entries.append((Place(account=Account.DISCOUNT, tax_rate=rate, country=country), discount))
+    return entries
+
+
+def _shared(cents: int, weights: Sequence[Decimal]) -> list[int]:
+    """Whole cents in proportion to the weights; all of it to the first if these come to nothing."""
+    whole = total(weights)
+    if not whole:
+        return [cents, *[0] * (len(weights) - 1)]
+    return lines_in_cents([divide(multiply(Decimal(cents), weight), whole) for weight in weights], cents)
 
 
 def invoice_entries(
-    invoice: Invoice, *, notes: Sequence[CreditNote] = (), disputed: Mapping[str, int] | None = None
+    invoice: Invoice,
+    *,
+    notes: Sequence[CreditNote] = (),
+    disputed: Mapping[str, int] | None = None,
+    rates: Mapping[str, Rates] | None = None,
 ) -> Entries:
     """The entries of an invoice: its sale once it is finalized, and the credit notes that paid it.
 
     A void takes the sale back, less what its credit `notes` took back before. Payments and prepaid credits have entries
-    of their own. `disputed` are the cents by provider that a lost dispute took back.
+    of their own. `disputed` are the cents by provider that a lost dispute took back. `rates` are the parts, by id, of
+    the documents that are not taxed alike (`single_rate`).
     """
     parts: list[tuple[Place, int]] = []
     if invoice.status == InvoiceStatus.FINALIZED:
-        parts += _sale(invoice)
+        parts += _sale(invoice, _rates(invoice, rates))
     elif invoice.status == InvoiceStatus.VOIDED:
         for note in notes:
             if note.status == CreditNoteStatus.FINALIZED and not note.of_void:
-                back = _summed(*_sale_taken_back(note, invoice.invoice_type))
+                back = _summed(*_sale_taken_back(note, invoice.invoice_type, _rates(note, rates)))
                 parts += [(place, -cents) for place, cents in back.items()]
                 parts.append((_receivable(invoice.id), sum(back.values())))
     if invoice.status not in (InvoiceStatus.CLOSED, InvoiceStatus.DELETED):
@@ -230,42 +291,51 @@ def invoice_entries(
     return _mirrored(entries) if invoice.self_billed else entries
 
 
-def _sale(invoice: Invoice) -> list[tuple[Place, int]]:
+def _rates(document: Invoice | CreditNote, looked_up: Mapping[str, Rates] | None) -> Rates:
+    net = Decimal(document.sub_total_excluding_taxes_amount_cents)
+    # Without fees nobody can say how it was taxed.
+    return (looked_up or {}).get(document.id) or single_rate(document) or {None: RatedPart(net, net)}
+
+
+def _sale(invoice: Invoice, rates: Rates) -> list[tuple[Place, int]]:
     gross = invoice.sub_total_including_taxes_amount_cents
     net = invoice.sub_total_excluding_taxes_amount_cents
     taxes = _taxes(invoice.applied_taxes, gross - net, invoice.customer_snapshot)
     return [
         (_receivable(invoice.id), gross),
-        (_income(invoice.invoice_type), -net - invoice.coupons_amount_cents),
-        (Place(account=Account.DISCOUNT), invoice.coupons_amount_cents),
+        *_income(invoice.invoice_type, net, invoice.coupons_amount_cents, rates, _country(invoice.customer_snapshot)),
         *((place, -cents) for place, cents in taxes),
     ]
 
 
-def _sale_taken_back(note: CreditNote, invoice_type: InvoiceType) -> list[tuple[Place, int]]:
+def _sale_taken_back(note: CreditNote, invoice_type: InvoiceType, rates: Rates) -> list[tuple[Place, int]]:
     """The part of a sale that a credit note takes back: income, discount and taxes."""
     net, coupons = note.sub_total_excluding_taxes_amount_cents, note.coupons_adjustment_amount_cents
+    income = _income(invoice_type, net, coupons, rates, _country(note.customer_snapshot))
     return [
-        (_income(invoice_type), net + coupons),
-        (Place(account=Account.DISCOUNT), -coupons),
+        *((place, -cents) for place, cents in income),
         *_taxes(note.applied_taxes, note.total_amount_cents - net, note.customer_snapshot),
     ]
 
 
 def credit_note_entries(
-    note: CreditNote, invoice_type: InvoiceType, *, paid_back: Mapping[str, int] | None = None
+    note: CreditNote,
+    invoice_type: InvoiceType,
+    *,
+    paid_back: Mapping[str, int] | None = None,
+    rates: Mapping[str, Rates] | None = None,
 ) -> Entries:
     """The entries of a credit note: it takes back a part of its invoice's sale, as credit, as refund, or off the debt.
 
     The note of a void only returns what was received, as the void took back the sale. `paid_back` are the cents of its
-    refund by the provider that paid them back.
+    refund by the provider that paid them back; `rates` as in `invoice_entries`.
     """
     if note.status != CreditNoteStatus.FINALIZED:
         return {}
     taken_back = (
         [(_receivable(note.invoice_id), note.total_amount_cents)]
         if note.of_void
-        else _sale_taken_back(note, invoice_type)
+        else _sale_taken_back(note, invoice_type, _rates(note, rates))
     )
     lost, withdrawn = note.voided_amount_cents, note.withdrawn_amount_cents
     entries = _summed(

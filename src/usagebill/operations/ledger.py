@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -14,6 +15,7 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, CreditStat
 from usagebill.core.customers import Customer
 from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid
+from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.undoing import used_cents
@@ -24,6 +26,7 @@ from usagebill.core.ledger import (
     DocumentType,
     Entries,
     Movement,
+    Rates,
     allocation_entries,
     credit_note_entries,
     credit_use_entries,
@@ -33,7 +36,9 @@ from usagebill.core.ledger import (
     last_day_of,
     open_day,
     payment_entries,
+    rates_of,
     refund_entries,
+    single_rate,
     stages_of_invoice,
     stages_of_note,
     top_up_entries,
@@ -263,6 +268,21 @@ def _found(reader: Reader, kind: type[R], id: str | None) -> R:
     return record
 
 
+def _rates(reader: Reader, *documents: Invoice | CreditNote) -> dict[str, Rates]:
+    """The parts by tax rate of the documents that are not taxed alike."""
+    rates = {}
+    for document in documents:
+        if single_rate(document) is None:
+            if isinstance(document, Invoice):
+                fees = reader.tx.find(Fee, eq("invoice_id", document.id))
+                lines = [(fee, Decimal(fee.amount_cents)) for fee in fees]
+            else:
+                credited = {item.fee_id: item.precise_amount_cents for item in document.items}
+                lines = [(fee, credited[fee.id]) for fee in reader.tx.find(Fee, within("id", credited))]
+            rates[document.id] = rates_of(lines)
+    return rates
+
+
 def _invoice(reader: Reader, invoice: Invoice) -> Document:
     notes = reader.tx.find(CreditNote, eq("invoice_id", invoice.id)) if invoice.status == InvoiceStatus.VOIDED else []
     lost_at = invoice.payment_dispute_lost_at
@@ -275,7 +295,10 @@ def _invoice(reader: Reader, invoice: Invoice) -> Document:
         number=invoice.number,
         day=invoice.issuing_date if invoice.status == InvoiceStatus.FINALIZED else None,
         entries=invoice_entries(
-            invoice, notes=notes, disputed={} if lost_at is None else _disputed(reader, invoice, lost_at)
+            invoice,
+            notes=notes,
+            disputed={} if lost_at is None else _disputed(reader, invoice, lost_at),
+            rates=_rates(reader, invoice, *notes),
         ),
     )
 
@@ -319,7 +342,10 @@ def _credit_note(reader: Reader, note: CreditNote) -> Document:
         number=note.number,
         day=note.issuing_date if note.status == CreditNoteStatus.FINALIZED else None,
         entries=credit_note_entries(
-            note, _found(reader, Invoice, note.invoice_id).invoice_type, paid_back=_paid_back(reader, note)
+            note,
+            _found(reader, Invoice, note.invoice_id).invoice_type,
+            paid_back=_paid_back(reader, note),
+            rates=_rates(reader, note),
         ),
     )
 
