@@ -10,6 +10,7 @@ from typing import NoReturn
 import click
 
 from usagebill.cli.options import as_json, database, named, opened, print_json
+from usagebill.core.organizations import Organization
 from usagebill.core.provider_requests import ProviderFailed
 from usagebill.core.recounts import KINDS
 from usagebill.operations import organizations
@@ -62,18 +63,26 @@ def audit(
     """
     if provider is not None:
         _compare(path, organization, provider, days, json_output)
-    reports: dict[str, AuditReport] = {}
+    reports = reports_of(path, organization, at_most=at_most, recount=recount)
+    if json_output:
+        print_json({"organizations": [{"id": audited.id, **asdict(report)} for audited, report in reports]})
+    else:
+        for audited, report in reports:
+            print_report(audited.name, report)
+    sys.exit(1 if any(report.found for _, report in reports) else 0)
+
+
+def reports_of(
+    path: str, organization: str | None = None, *, at_most: int = 1000, recount: bool = True
+) -> list[tuple[Organization, AuditReport]]:
+    """The audit of an organization, or of all, with at most so many findings each."""
+    reports: list[tuple[Organization, AuditReport]] = []
     with opened(path, organization, read_only=True) as billing:
         chosen = [billing.organization] if organization else billing.store.read(None, organizations.find_all)
         for audited in chosen:
             with opened(path, audited.id, read_only=True) as audited_billing:
-                reports[audited.id] = audited_billing.audit(at_most=at_most, recount=recount)
-    if json_output:
-        print_json({"organizations": [{"id": id, **asdict(report)} for id, report in reports.items()]})
-    else:
-        for audited in chosen:
-            _print(audited.name, reports[audited.id])
-    sys.exit(1 if any(report.found for report in reports.values()) else 0)
+                reports.append((audited, audited_billing.audit(at_most=at_most, recount=recount)))
+    return reports
 
 
 def _compare(path: str, organization: str | None, code: str, days: int, json_output: bool) -> NoReturn:
@@ -93,7 +102,8 @@ def _compare(path: str, organization: str | None, code: str, days: int, json_out
     sys.exit(1 if differing else 0)
 
 
-def _print(name: str, report: AuditReport) -> None:
+def print_report(name: str, report: AuditReport) -> None:
+    """Print what an audit has found in an organization."""
     click.echo(
         f"{name}: {report.found} found in {report.invoices} invoices, {report.subscriptions} subscriptions, "
         f"{report.credit_notes} credit notes, {report.coupons} applied coupons, "

@@ -9,6 +9,7 @@ import click
 
 from usagebill import __version__
 from usagebill.cli.audit import audit
+from usagebill.cli.backup import backup
 from usagebill.cli.books import books
 from usagebill.cli.clock import clock
 from usagebill.cli.compare import compare
@@ -71,6 +72,7 @@ for command in (
     usage,
     lists,
     audit,
+    backup,
     report,
     export,
     books,

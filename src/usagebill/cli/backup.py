@@ -1,0 +1,62 @@
+"""`usagebill backup`: a copy of a file that is being served."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from usagebill.cli.audit import print_report, reports_of
+from usagebill.cli.options import as_json, database, print_json, refusals
+from usagebill.storage.addresses import is_url
+from usagebill.storage.sqlite.backup import DamagedFile, back_up
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--audit/--no-audit",
+    "audited",
+    default=True,
+    show_default=True,
+    help="Also audit the copy, which reads all of it.",
+)
+@database()
+@as_json
+def backup(file: Path, audited: bool, path: str, json_output: bool) -> None:
+    """Copy the database to FILE, also while it is served, and audit the copy.
+
+    FILE, which must not exist, holds everything of one instant. It appears when it is complete; a copy that was
+    interrupted is left as FILE.partial. Exits with 1 if the audit finds anything; FILE is then what the database is.
+    Events in ClickHouse need no backup: they are sent there again. PostgreSQL has its own tools for this.
+    """
+    if is_url(path):
+        raise click.UsageError(
+            "a PostgreSQL database is backed up with pg_dump, or by its server: see docs/postgresql.md#backups"
+        )
+    with refusals(path):
+        try:
+            back_up(path, file)
+        except FileExistsError:
+            raise click.ClickException(f"there is a file {file} already, which was left as it is") from None
+        except DamagedFile as problem:
+            raise click.ClickException(f"the copy is damaged, and so is {path}: {problem}") from problem
+        except OSError as problem:
+            raise click.ClickException(f"{file}: {problem.strerror or problem}") from problem
+    reports = reports_of(str(file)) if audited else []
+    found = sum(report.found for _, report in reports)
+    if json_output:
+        print_json(
+            {
+                "file": str(file),
+                "bytes": file.stat().st_size,
+                "organizations": [{"id": organization.id, **asdict(report)} for organization, report in reports],
+            }
+        )
+    else:
+        click.echo(f"{file}: {file.stat().st_size:,} bytes")
+        for organization, report in reports:
+            print_report(organization.name, report)
+    sys.exit(1 if found else 0)
