@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from usagebill.cli import main
 
 ROOT = Path(__file__).parents[1]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200", "USAGEBILL_DRAIN_SECONDS": "0"}
 
 
 def command(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -16,9 +18,10 @@ import pytest
 from tests.scenarios import plan_fields
 from tests.service import ENVIRONMENT, Service, command, start
 
-from usagebill import Billing
+from usagebill import Billing, __version__
 from usagebill.operations import api_keys
 from usagebill.runtime.clock import ManualClock
+from usagebill.storage.sqlite.schema import VERSION
 
 # Each starts a server, a process of its own.
 pytestmark = pytest.mark.slow
@@ -153,16 +156,102 @@ def test_requests_in_flight_are_answered_after_the_signal(tmp_path: Path) -> Non
 
 
 def test_every_request_leaves_a_line_in_the_log(tmp_path: Path) -> None:
+    trace = f"00-{'ab' * 16}-{'cd' * 8}-01"
     with Service(tmp_path / "billing.db") as service:
-        service.client.get("/api/v1/customers/nobody", headers={"X-Request-Id": "abc-1"})
-        httpx.get(service.announced["url"] + "/api/v1/customers")
+        headers = {"X-Request-Id": "abc-1", "User-Agent": "shop/2", "traceparent": trace}
+        service.client.get("/api/v1/customers/nobody", headers=headers)
+        httpx.get(service.announced["url"] + "/api/v1/customers", headers={"traceparent": "anything"})
+        # This machine is a trusted proxy unless another is named.
+        forwarded = {"X-Request-Id": "abc-2", "X-Forwarded-For": "198.51.100.1, 203.0.113.7"}
+        service.client.get("/health", headers=forwarded)
         _, log = service.stop()
     lines = {line["request_id"]: line for line in log if line["event"] == "request"}
     known = lines.pop("abc-1")
     assert (known["method"], known["path"], known["status"]) == ("GET", "/api/v1/customers/nobody", 404)
+    assert known["route"] == "/api/v1/customers/{external_id}"
     assert known["organization"] == service.announced["organization"]["id"]
+    assert (known["client"], known["key"], known["user_agent"]) == ("127.0.0.1", "First key", "shop/2")
+    assert known["traceparent"] == trace
+    assert known["key_id"] not in (None, service.key)
     assert known["milliseconds"] > 0
-    assert [(line["status"], line["organization"]) for line in lines.values()] == [(401, None)]
+    # The client that the nearest proxy saw: whatever stands before it was sent by that client.
+    assert lines.pop("abc-2")["client"] == "203.0.113.7"
+    strangers = [(line["status"], line["organization"], line["key"], line["traceparent"]) for line in lines.values()]
+    assert strangers == [(401, None, None, None)]
+
+
+def test_start_and_end_leave_lines_in_the_log_without_secrets(tmp_path: Path) -> None:
+    with Service(tmp_path / "billing.db", "--metrics-key", "hidden", "--strict", "true") as service:
+        code, log = service.stop()
+    assert code == 0
+    started, stopping, stopped = (line for line in log if line["event"].startswith("server_"))
+    assert started["event"] == "server_started"
+    assert (started["version"], started["schema"]) == (__version__, VERSION)
+    assert started["address"] == service.announced["url"]
+    assert started["database"] == str(tmp_path / "billing.db")
+    assert started["settings"] == {
+        "public_url": started["settings"]["public_url"],
+        "metrics_key": "(set)",
+        "strict": True,
+    }
+    assert started["limits"]["drain_seconds"] == 0
+    assert (stopping["event"], stopping["signal"], stopping["drain_seconds"]) == ("server_stopping", "SIGTERM", 0)
+    assert (stopped["event"], stopped["signal"]) == ("server_stopped", "SIGTERM")
+    assert "hidden" not in json.dumps(log)
+
+
+def test_a_worker_leaves_lines_at_its_start_and_end(tmp_path: Path) -> None:
+    file = tmp_path / "billing.db"
+    Billing(file).close()
+    process = start("work", "--db", str(file), "--smtp-url", "smtp://user:hidden@mail.example")
+    assert process.stdout is not None
+    assert process.stdout.readline() == f"working on {file}\n"
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=30)
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert [line["event"] for line in lines if line["event"].startswith("worker_")] == [
+        "worker_started",
+        "worker_stopped",
+    ]
+    assert lines[0]["settings"] == {"smtp_url": "(set)"}
+    assert "hidden" not in log
+
+
+def test_a_server_listens_at_a_unix_socket_below_a_prefix(tmp_path: Path) -> None:
+    path = tmp_path / "billing.sock"
+    # What a server leaves that was killed.
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    options = ("--unix-socket", str(path), "--root-path", "/billing/")
+    with Service(tmp_path / "billing.db", *options) as service:
+        assert service.announced["url"] == f"unix:{path}/billing"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o660
+        refused = command("serve", "--db", str(tmp_path / "two.db"), *options, check=False)
+        assert (refused.returncode, "cannot listen on" in refused.stderr) == (1, True)
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://billing") as client:
+            headers = {"Authorization": f"Bearer {service.key}", "X-Forwarded-For": "203.0.113.7"}
+            assert client.get("/billing/api/v1/customers", headers=headers).status_code == 200
+            assert client.get("/ready").status_code == 200
+            assert client.get("/openapi.json").json()["servers"] == [{"url": "/billing"}]
+        _, log = service.stop()
+    assert not path.exists()
+    lines = [line for line in log if line["event"] == "request"]
+    assert sorted(line["client"] for line in lines) == ["127.0.0.1", "127.0.0.1", "203.0.113.7"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--root-path", "/console/billing"], "cannot begin with /console"),
+        (["--root-path", "/api"], "cannot begin with /api"),
+        (["--root-path", "billing"], "a prefix of paths is like /billing"),
+        (["--trusted-proxies", "127.0.0.1,*"], "'*' is neither an IP address nor a network"),
+    ],
+)
+def test_a_prefix_or_a_proxy_that_cannot_be_is_refused(tmp_path: Path, options: list[str], reason: str) -> None:
+    refused = command("serve", "--db", str(tmp_path / "billing.db"), "--port", "0", *options, check=False)
+    assert (refused.returncode, reason in " ".join(refused.stderr.split())) == (2, True)
+    assert not (tmp_path / "billing.db").exists()
 
 
 def test_settings_come_from_options_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import socket
 import sys
 import threading
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,18 +26,22 @@ from usagebill.cli.options import (
     settings_options,
 )
 from usagebill.core.api_keys import ApiKey
+from usagebill.http.app import FIRST_SEGMENTS
+from usagebill.http.proxies import LOOPBACK, checked_networks, checked_root
 from usagebill.operations import api_keys, users
-from usagebill.process.logs import LogFormat, configure
+from usagebill.process.logs import Log, LogFormat, configure
 from usagebill.process.settings import Settings
 from usagebill.runtime.clock import SystemClock
 from usagebill.runtime.work import Work
-from usagebill.server import bind, serve as run_server
+from usagebill.server import about, address_of, bind, bind_unix, serve as run_server
 from usagebill.storage.addresses import shown
 from usagebill.testing import Sandbox
 from usagebill.worker import Worker
 
 # Hosts that are reached from this machine as `localhost`.
 _ALL_HOSTS = frozenset({"0.0.0.0", "::", "", "127.0.0.1"})
+
+_log = Log("usagebill.worker")
 
 _log_format = click.option(
     "--log-format",
@@ -77,6 +83,30 @@ def _first_key(work: Work) -> str | None:
     envvar="USAGEBILL_PORT",
     show_envvar=True,
     help="0 picks a free port.",
+)
+@click.option(
+    "--unix-socket",
+    type=click.Path(path_type=Path),
+    envvar="USAGEBILL_UNIX_SOCKET",
+    show_envvar=True,
+    help="Listen at the socket with this path, instead of a port.",
+)
+@click.option(
+    "--root-path",
+    default="",
+    metavar="/PREFIX",
+    envvar="USAGEBILL_ROOT_PATH",
+    show_envvar=True,
+    help="What a proxy in front has before every path, such as /billing.",
+)
+@click.option(
+    "--trusted-proxies",
+    default=",".join(LOOPBACK),
+    show_default=True,
+    metavar="ADDRESS[,...]",
+    envvar="USAGEBILL_TRUSTED_PROXIES",
+    show_envvar=True,
+    help="Addresses and networks whose X-Forwarded-For and X-Forwarded-Proto are believed.",
 )
 @click.option(
     "--workers-in-process",
@@ -137,7 +167,7 @@ def _first_key(work: Work) -> str | None:
 @click.option(
     "--drain-seconds",
     type=Seconds(may_be_zero=True),
-    default=1.0,
+    default=10.0,
     show_default=True,
     envvar="USAGEBILL_DRAIN_SECONDS",
     show_envvar=True,
@@ -153,6 +183,9 @@ def serve(
     events: str | None,
     host: str,
     port: int,
+    unix_socket: Path | None,
+    root_path: str,
+    trusted_proxies: str,
     workers_in_process: int,
     connections: int,
     head_seconds: float,
@@ -175,18 +208,19 @@ def serve(
         raise click.UsageError("Missing option '--db': the database to serve, or --sandbox without one.")
     if sandbox and (events is not None or (path is not None and not Path(path).is_file())):
         raise click.UsageError("--sandbox takes the path of a SQLite file that exists, or no --db, and no --events.")
-    configure(log_format, log_level)
-    # The port first: a key that is created but never shown would be lost.
     try:
-        listener = bind(host, port)
-    except OSError as problem:
-        raise click.ClickException(f"cannot listen on {host}, port {port}: {problem.strerror}") from problem
-    url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+        root = checked_root(root_path, FIRST_SEGMENTS)
+        proxies = checked_networks([text.strip() for text in trusted_proxies.split(",") if text.strip()])
+    except ValueError as problem:
+        raise click.UsageError(str(problem)) from problem
+    configure(log_format, log_level)
     context = click.get_current_context()
-    if context.get_parameter_source("public_url") is ParameterSource.DEFAULT:
-        settings = replace(settings, public_url=_reached_at(host, listener.getsockname()[1]))
+    # The port first: a key that is created but never shown would be lost.
     with ExitStack() as stack:
-        stack.enter_context(listener)
+        listener = stack.enter_context(_listening(host, port, unix_socket))
+        url = address_of(listener) + root
+        if unix_socket is None and context.get_parameter_source("public_url") is ParameterSource.DEFAULT:
+            settings = replace(settings, public_url=_reached_at(host, listener.getsockname()[1]) + root)
         box: Sandbox | None = None
         key: str | None
         if sandbox:
@@ -216,8 +250,26 @@ def serve(
             answer_seconds=answer_seconds,
             drain_seconds=drain_seconds,
             keep_alive_seconds=keep_alive_seconds,
+            trusted_proxies=proxies,
+            root_path=root,
             on_start=announce,
         )
+
+
+@contextmanager
+def _listening(host: str, port: int, unix_socket: Path | None) -> Iterator[socket.socket]:
+    """A socket that listens at the path, if there is one, or at the port; the path is gone afterwards."""
+    where = f"{host}, port {port}" if unix_socket is None else str(unix_socket)
+    try:
+        listener = bind(host, port) if unix_socket is None else bind_unix(unix_socket)
+    except OSError as problem:
+        raise click.ClickException(f"cannot listen on {where}: {problem.strerror or problem}") from problem
+    try:
+        with listener:
+            yield listener
+    finally:
+        if unix_socket is not None:
+            unix_socket.unlink(missing_ok=True)
 
 
 def _reached_at(host: str, port: int) -> str:
@@ -266,6 +318,9 @@ def work(
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    with opened(path, settings=settings, events=events) as billing, Worker(billing):
-        click.echo(f"working on {shown(path)}")
-        stopping.wait()
+    with opened(path, settings=settings, events=events) as billing:
+        with Worker(billing):
+            _log.info("worker_started", **about(billing))
+            click.echo(f"working on {shown(path)}")
+            stopping.wait()
+        _log.info("worker_stopped")

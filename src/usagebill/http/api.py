@@ -76,7 +76,7 @@ class Request:
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """`organization_id` is that of the request's key; None if it had no valid one.
+    """`organization_id` is that of the request's `key`; both are None if it had no valid one.
 
     `unnoted` is the key if its use is still to be recorded, `unlogged` the entry still to be logged (`Api.note_use`).
     """
@@ -85,6 +85,7 @@ class Answer:
     body: bytes = attrs.field(default=b"", repr=False)
     headers: Mapping[str, str] = attrs.field(factory=dict)
     organization_id: str | None = None
+    key: ApiKey | None = attrs.field(default=None, repr=False)
     unnoted: ApiKey | None = None
     unlogged: ApiLog | _Misuse | None = attrs.field(default=None, repr=False)
 
@@ -333,6 +334,7 @@ class Api:
             answer,
             headers={**answer.headers, **exchange.headers, "x-request-id": exchange.id},
             organization_id=None if exchange.caller is None else exchange.caller.organization.id,
+            key=None if exchange.caller is None else exchange.caller.key,
             unlogged=self._to_log(exchange, answer),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -26,6 +27,7 @@ from starlette.websockets import WebSocketClose
 
 from usagebill import __version__
 from usagebill.billing import Billing
+from usagebill.core.api_keys import ApiKey
 from usagebill.core.api_logs import without_signature
 from usagebill.core.errors import BadRequest, BillingError, DatabaseFailed, NotFound, Unauthorized
 from usagebill.core.secrets import Secret
@@ -87,6 +89,11 @@ _REFERENCE_HEADERS = {
     ),
     "x-content-type-options": "nosniff",
 }
+# What every path begins with.
+FIRST_SEGMENTS = _OWN_PATHS | {"api"}
+# The form that the W3C has given to it, and how much of a client's name is logged.
+_TRACE_PARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_LONGEST_USER_AGENT = 200
 _log = Log("usagebill.requests")
 
 
@@ -258,6 +265,7 @@ class _ApiApp:
             else:
                 answer = await self._long(request, body)
             scope.setdefault("state", {})["organization"] = answer.organization_id
+            scope["state"]["key"] = answer.key
             scope["state"]["answered_by"] = partial(self._api.path_of, request)
             response = Response(
                 b"" if scope["method"] == "HEAD" else answer.body,
@@ -365,6 +373,22 @@ def _measured_path(scope: Scope) -> str:
     return f"/{first[0]}" if first and first[0] in _OWN_PATHS else "other"
 
 
+def _sender(scope: Scope) -> dict[str, str | None]:
+    """Who sends a request, for the log: address, key, program, and the trace that the request is part of."""
+    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    key: ApiKey | None = scope["state"].get("key")
+    agent = "".join(filter(str.isprintable, headers.get(b"user-agent", "")))[:_LONGEST_USER_AGENT]
+    parent = headers.get(b"traceparent", "")
+    client = scope.get("client")
+    return {
+        "client": None if client is None else client[0],
+        "key": None if key is None else key.name,
+        "key_id": None if key is None else key.id,
+        "user_agent": agent or None,
+        "traceparent": parent if _TRACE_PARENT.fullmatch(parent) else None,
+    }
+
+
 class _Conversation:
     """Wraps every request, whatever answers it: its id, its line in the log, and an answer if something broke."""
 
@@ -428,7 +452,9 @@ class _Conversation:
                     request_id=id,
                     method=scope["method"],
                     path=without_signature(scope["path"]),
+                    route=_measured_path(scope),
                     status=status,
                     milliseconds=round(((answered or time.perf_counter()) - started) * 1000, 2),
                     organization=scope["state"].get("organization"),
+                    **_sender(scope),
                 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -129,6 +129,14 @@ class Settings:
     metrics_key: str | None = field(default=None, repr=False)
     ready_max_age: float | None = None
     strict: bool = False
+
+    def changed(self) -> dict[str, object]:
+        """The settings that differ from their defaults; of those that may hold a secret, only that they do."""
+        return {
+            known.name: getattr(self, known.name) if known.repr else "(set)"
+            for known in fields(self)
+            if getattr(self, known.name) != known.default
+        }
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9]*_", self.id_prefix):

@@ -63,6 +63,11 @@ class Reachability:
         self._began = self._latest = self._worked_at = 0.0
 
     @property
+    def database(self) -> str:
+        """Where the database is, without user and password."""
+        return self._database
+
+    @property
     def failure(self) -> DatabaseFailed | None:
         """What failed last; None if the database has worked since. A disk may have room again after half a minute."""
         failure = self._failure
