@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 import sqlite3
+import sys
 import threading
 from contextlib import closing
 from dataclasses import replace
@@ -20,17 +22,20 @@ from structlog.testing import capture_logs
 
 from tests.asgi import send
 from tests.example_tasks import Act
-from usagebill import Billing
+from tests.postgresql import new_database
+from tests.scenarios import plan_fields
+from usagebill import Billing, __version__
 from usagebill.cli import main
 from usagebill.core.event_shipments import EventShipment
 from usagebill.core.jobs import WorkerSeen
 from usagebill.http.app import create_app
-from usagebill.operations import api_keys
+from usagebill.operations import api_keys, unbilled_events
 from usagebill.operations.jobs import HANDLERS, Handler
 from usagebill.operations.standing import note_worker, standing
 from usagebill.process.settings import Settings
 from usagebill.runtime.clock import ManualClock
 from usagebill.runtime.work import Work
+from usagebill.storage.sqlite.schema import VERSION
 from usagebill.worker import Worker
 
 pytestmark = pytest.mark.beyond_reference
@@ -73,7 +78,44 @@ def test_a_file_with_nothing_to_do_is_fine(file: str) -> None:
     assert report["jobs"]["oldest_due_seconds"] == 0
     text = CliRunner().invoke(main, ["status", "--db", file]).stdout
     assert text.splitlines()[-1] == "ok"
-    assert "unbilled  none, counted at 06:00 UTC; `usagebill events unbilled` counts now" in text
+    # Nobody has counted yet, so nothing is said about how many there are.
+    assert "unbilled  not counted yet; `usagebill events unbilled` counts now" in text
+    assert "next run  none" in text
+    assert (report["events_unbilled"], report["events_unbilled_counted_at"]) == (None, None)
+
+
+def test_status_tells_the_count_of_unbilled_events_with_its_time(file: str) -> None:
+    clock = ManualClock(NOW)
+    with Billing(file, clock=clock) as billing:
+        billing.writing(unbilled_events.schedule)
+        billing.events.create(transaction_id="t1", external_subscription_id="nobody", code="calls")
+        clock.set(NOW + timedelta(days=1))
+        billing.run_due()
+        counted = standing(billing.store, billing.clock.now())
+        assert (counted.unbilled, counted.unbilled_at) == ({"subscription_not_found": 1}, clock.now())
+    report = status(file, "--max-age", str(10**9))
+    assert report["events_unbilled"] == {"subscription_not_found": 1}
+    assert report["events_unbilled_counted_at"] == "2024-03-06T12:00:00Z"
+    text = CliRunner().invoke(main, ["status", "--db", file]).stdout
+    assert "unbilled  1 subscription_not_found at 2024-03-06T12:00:00Z, counted once a day; `usagebill events" in text
+
+
+def test_status_tells_the_next_run_and_its_size(file: str) -> None:
+    with Billing(file) as billing:
+        billing.plans.create(**plan_fields(code="plan", amount_cents=100))
+        for name in ("a", "b", "c"):
+            billing.customers.upsert(external_id=name, currency="EUR", timezone="UTC" if name != "c" else "Asia/Tokyo")
+            billing.subscriptions.create(external_customer_id=name, external_id=name, plan_code="plan")
+        first = billing.clock.now().date().replace(day=1)
+    following = (first + timedelta(days=32)).replace(day=1)
+    run = status(file)["next_run"]
+    # Billed ten minutes into the month. Tokyo's begins nine hours earlier, unless that has passed.
+    assert run in (
+        {"at": f"{following - timedelta(days=1)}T15:10:00Z", "customers": 1},
+        {"at": f"{following}T00:10:00Z", "customers": 2},
+    )
+    text = CliRunner().invoke(main, ["status", "--db", file]).stdout
+    assert f"next run  {run['at']}, {run['customers']} customers" in text
 
 
 def test_room_in_a_file_that_nothing_uses_is_said_if_it_is_worth_returning(
@@ -102,8 +144,10 @@ def test_jobs_that_nobody_does_are_a_standstill(file: str) -> None:
         f"2 jobs are due, the first for {timedelta(seconds=report['jobs']['oldest_due_seconds'])}",
         "no worker was seen within the last two minutes",
     ]
+    assert report["jobs"]["lanes"] == [{"lane": "billing", "due": 2, "oldest_due_seconds": pytest.approx(600, abs=100)}]
     assert status(file, "--max-age", "3600")["ok"]
     done = CliRunner().invoke(main, ["status", "--db", file])
+    assert re.search(r"^waiting   billing: 2, the first for 0:1\d:\d\d$", done.stdout, re.MULTILINE)
     assert (done.exit_code, "problem   2 jobs are due" in done.stdout) == (1, True)
 
 
@@ -251,14 +295,48 @@ def test_metrics_count_requests_jobs_invoices_events_and_webhooks() -> None:
         assert requests["GET", "other", "404"] == 1
         assert metrics["usagebill_http_request_duration_seconds_count"]["POST", "/api/v1/customers"] == 2
         assert metrics["usagebill_events_total"][()] == 1
-        assert metrics["usagebill_events_unbilled"]["period_already_billed",] == 0
+        # They have not been counted yet, which is another thing than none.
+        assert "usagebill_events_unbilled" not in metrics
+        assert "usagebill_events_unbilled_counted_timestamp_seconds" not in metrics
         assert metrics["usagebill_invoices"]["finalized",] == 1
         assert metrics["usagebill_webhook_messages"]["pending",] > 0
         assert metrics["usagebill_jobs_due"]["billing",] >= 1
         assert metrics["usagebill_jobs_due"]["deliver_webhook",] > 0
         assert metrics["usagebill_jobs_oldest_due_age_seconds"]["billing",] == 180
-        assert metrics["usagebill_jobs_failed"][()] == 0
+        assert metrics["usagebill_jobs_failed"] == {("bill_customer",): 0, ("send_email",): 0}
         assert metrics["usagebill_workers"][()] == 0
+
+
+def test_metrics_tell_the_program_and_its_process(file: str) -> None:
+    with Billing(file, settings=Settings(metrics_key="scraper")) as billing:
+        metrics = families(Client(billing).get("/metrics", headers=SECRET).text)
+        ((labels, value),) = metrics["usagebill_build_info"].items()
+        assert (sorted(labels), value) == (sorted((__version__, str(VERSION), platform.python_version())), 1)
+        # A file has no server to be connected to.
+        assert "usagebill_database_connections" not in metrics
+        if sys.platform == "linux":
+            assert metrics["process_start_time_seconds"][()] < datetime.now(UTC).timestamp()
+            assert metrics["process_resident_memory_bytes"][()] > 1_000_000
+
+
+@pytest.mark.second_engine
+def test_metrics_tell_the_connections_to_a_server() -> None:
+    with new_database() as url, Billing(url, settings=Settings(metrics_key="scraper")) as billing:
+        metrics = families(Client(billing).get("/metrics", headers=SECRET).text)
+        assert metrics["usagebill_database_connections"] == {("used",): 0, ("idle",): pytest.approx(1, abs=1)}
+        assert metrics["usagebill_database_connections_most"][()] == 20
+        assert metrics["usagebill_database_connections_awaited"][()] == 0
+
+
+def test_jobs_that_are_retried_or_given_up_are_told_by_kind(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(HANDLERS, Act.kind, Handler(Act, break_down))
+    leave(file, timedelta(seconds=1), "a", "b")
+    with Billing(file, settings=Settings(metrics_key="scraper")) as billing:
+        billing.run_due()
+        metrics = families(Client(billing).get("/metrics", headers=SECRET).text)
+        assert metrics["usagebill_jobs_retrying"][Act.kind,] == 2
+        assert (Act.kind,) not in metrics["usagebill_jobs_failed"]
+    assert status(file)["jobs"]["retrying_by_kind"] == {Act.kind: 2}
 
 
 def test_events_that_an_event_store_was_not_sent_are_seen(file: str) -> None:

@@ -25,7 +25,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, Reported, TaxConnection, TaxQuestion
 from usagebill.storage.conditions import asc, eq
 from usagebill.storage.failures import Reachability
-from usagebill.storage.ports import Store, Transaction
+from usagebill.storage.ports import Connections, Store, Transaction
 
 EXTERNAL_ID = "sub"
 _LINK = {"integration_type": "anrok", "integration_code": "main", "sync_with_provider": True}
@@ -156,6 +156,14 @@ class CrashingStore:
 
     def look(self) -> None:
         self.store.look()
+
+    @property
+    def schema(self) -> int:
+        return self.store.schema
+
+    @property
+    def connections(self) -> Connections | None:
+        return self.store.connections
 
     @property
     def free_bytes(self) -> int | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import click
 
 from usagebill.cli.options import Seconds, as_json, database, opened, print_json
-from usagebill.operations.standing import Standing, standing
+from usagebill.operations.standing import Standing, next_run, standing
 from usagebill.storage.addresses import is_url
 from usagebill.storage.sqlite.engine import unused_bytes
 from usagebill.views.formats import instant_text
@@ -37,17 +38,18 @@ def status(max_age: float, path: str, json_output: bool) -> None:
     """
     with opened(path, read_only=True) as billing:
         known = standing(billing.store, billing.clock.now())
+        run = next_run(billing.store, known.at)
         problems = known.problems(timedelta(seconds=max_age))
         clock = billing.clock_watch.problem()
     unused = 0 if is_url(path) else unused_bytes(path)
     if clock is not None:
         problems.append(f"{clock.code}: nothing is written, see `usagebill clock`")
     if json_output:
-        print_json({**_shown(known, problems), "unused_bytes": unused})
+        print_json({**_shown(known, run, problems), "unused_bytes": unused})
     else:
         if unused >= _WORTH_RETURNING:
             click.echo(f"file      {unused >> 20} MiB of it hold nothing: VACUUM returns them to the disk")
-        _print(known, problems)
+        _print(known, run, problems)
     sys.exit(1 if problems else 0)
 
 
@@ -55,7 +57,7 @@ def _text(instant: datetime | None) -> str | None:
     return None if instant is None else instant_text(instant)
 
 
-def _shown(known: Standing, problems: list[str]) -> dict[str, object]:
+def _shown(known: Standing, run: tuple[datetime, int] | None, problems: list[str]) -> dict[str, object]:
     queue = known.queue
     return {
         "ok": not problems,
@@ -66,9 +68,20 @@ def _shown(known: Standing, problems: list[str]) -> dict[str, object]:
             "oldest_due_seconds": round(queue.age_of_oldest(known.at).total_seconds()),
             "retrying": queue.retrying,
             "failed": queue.failed,
+            "retrying_by_kind": dict(queue.retrying_by_kind),
+            "failed_by_kind": dict(queue.failed_by_kind),
+            "lanes": [
+                {
+                    "lane": lane.lane or "billing",
+                    "due": lane.due,
+                    "oldest_due_seconds": round(lane.age(known.at).total_seconds()),
+                }
+                for lane in queue.backlog
+            ],
             "next_due_at": _text(queue.next_due_at),
             "last_done_at": _text(queue.last_done_at),
         },
+        "next_run": None if run is None else {"at": instant_text(run[0]), "customers": run[1]},
         "workers": [
             {
                 "name": worker.name,
@@ -80,7 +93,8 @@ def _shown(known: Standing, problems: list[str]) -> dict[str, object]:
             for worker in queue.workers
         ],
         "events": known.events,
-        "events_unbilled": dict(known.unbilled),
+        "events_unbilled": None if known.unbilled is None else dict(known.unbilled),
+        "events_unbilled_counted_at": _text(known.unbilled_at),
         "refused_events": known.refused_events,
         "event_stores": [
             {
@@ -108,11 +122,22 @@ def _shown(known: Standing, problems: list[str]) -> dict[str, object]:
     }
 
 
-def _print(known: Standing, problems: list[str]) -> None:
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {status}" for status, count in counts.items() if count) or "none"
+
+
+def _print(known: Standing, run: tuple[datetime, int] | None, problems: list[str]) -> None:
     queue = known.queue
     oldest = f", the first since {_text(queue.oldest_due_at)}" if queue.due else ""
     click.echo(f"jobs      {queue.due} due{oldest}; {queue.retrying} retrying, {queue.failed} failed")
+    for lane in queue.backlog:
+        waited = timedelta(seconds=round(lane.age(known.at).total_seconds()))
+        click.echo(f"waiting   {lane.lane or 'billing'}: {lane.due}, the first for {waited}")
+    for name, unwell in (("retrying", queue.retrying_by_kind), ("failed", queue.failed_by_kind)):
+        for kind, count in sorted(unwell.items()):
+            click.echo(f"{name:8}  {kind}: {count}")
     click.echo(f"next due  {_text(queue.next_due_at) or 'none'}")
+    click.echo(f"next run  {'none' if run is None else f'{instant_text(run[0])}, {run[1]} customers'}")
     click.echo(f"last done {_text(queue.last_done_at) or 'not known'}")
     for worker in queue.workers:
         gone = "" if worker in known.live_workers else "  (not seen since)"
@@ -128,10 +153,13 @@ def _print(known: Standing, problems: list[str]) -> None:
     for audit in known.provider_audits:
         found = audit.failure or f"{audit.differences} differences"
         click.echo(f"provider  {audit.connection_code}: {found}, compared at {instant_text(audit.compared_at)}")
-    for name, counts in (("unbilled", known.unbilled), ("invoices", known.invoices), ("webhooks", known.webhooks)):
-        listed = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
-        since = ", counted at 06:00 UTC; `usagebill events unbilled` counts now" if name == "unbilled" else ""
-        click.echo(f"{name:8}  {listed or 'none'}{since}")
+    if known.unbilled is None:
+        unbilled = "not counted yet"
+    else:
+        unbilled = f"{_listed(known.unbilled)} at {_text(known.unbilled_at)}, counted once a day"
+    click.echo(f"unbilled  {unbilled}; `usagebill events unbilled` counts now")
+    click.echo(f"invoices  {_listed(known.invoices)}")
+    click.echo(f"webhooks  {_listed(known.webhooks)}")
     for problem in problems:
         click.echo(f"problem   {problem}")
     if not problems:

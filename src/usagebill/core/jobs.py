@@ -57,6 +57,10 @@ class LaneBacklog:
     due: int
     oldest_due_at: datetime
 
+    def age(self, now: datetime) -> timedelta:
+        """How long the first of them has waited."""
+        return max(timedelta(), now - self.oldest_due_at)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSeen:
@@ -75,13 +79,25 @@ class WorkerSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """The state of the queue: jobs that are due and not running, waiting for a retry, or failed for good."""
+    """The state of the queue: jobs that are due and not running, and by kind those that wait for a retry, or failed for
+    good.
+    """
 
     backlog: tuple[LaneBacklog, ...]
-    retrying: int
-    failed: int
+    retrying_by_kind: Mapping[str, int]
+    failed_by_kind: Mapping[str, int]
     next_due_at: datetime | None
     workers: tuple[WorkerSeen, ...]
+
+    @property
+    def retrying(self) -> int:
+        """The number of jobs that failed and wait for another try."""
+        return sum(self.retrying_by_kind.values())
+
+    @property
+    def failed(self) -> int:
+        """The number of jobs that failed for good."""
+        return sum(self.failed_by_kind.values())
 
     @property
     def due(self) -> int:

@@ -18,8 +18,9 @@ class CountUnbilledEvents(Task):
     leased = True
 
     organization_id: str
-    # The last count by reason, shown by monitoring until the next one. None before the first.
+    # The last count by reason and its instant, shown by monitoring until the next one. None before the first.
     counted: Mapping[str, int] | None = None
+    counted_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

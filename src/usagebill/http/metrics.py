@@ -7,21 +7,26 @@ seconds: it is the same from every process, and costs other requests nothing.
 from __future__ import annotations
 
 import hmac
+import platform
 import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import datetime
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
+from usagebill import __version__
 from usagebill.billing import Billing
 from usagebill.core.errors import DatabaseFailed
+from usagebill.core.tasks import BillCustomer, SendEmail
 from usagebill.core.unbilled import Reason
 from usagebill.operations.standing import Standing, standing
+from usagebill.storage.ports import Store
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
@@ -50,6 +55,8 @@ class Metrics:
         )
         self._counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._registry.register(_Database(billing))
+        # The process itself: its memory, its CPU time, its open files and its start.
+        ProcessCollector(registry=self._registry)
 
     def opens(self, authorization: str) -> bool:
         """Whether this `Authorization` header holds the key."""
@@ -90,10 +97,41 @@ class _Database(Collector):
         yield GaugeMetricFamily(
             "usagebill_database_up", "1 if the database answers, and has room left, as this process sees it.", is_up
         )
-        if (free := store.free_bytes) is not None:
-            yield GaugeMetricFamily("usagebill_storage_free_bytes", "The room on the disk of the database.", free)
+        yield _gauge("usagebill_storage_free_bytes", "The room on the disk of the database.", store.free_bytes)
+        yield from _program(store)
         if known is not None:
             yield from _families(known)
+
+
+def _gauge(name: str, meaning: str, value: float | None) -> GaugeMetricFamily:
+    """A gauge; without a sample where there is no value."""
+    family = GaugeMetricFamily(name, meaning)
+    if value is not None:
+        family.add_metric((), value)
+    return family
+
+
+def _program(store: Store) -> Iterator[Metric]:
+    """What this process runs, and its connections to a database server."""
+    yield InfoMetricFamily(
+        "usagebill_build",
+        "What this process runs: the versions of the program, of the tables that it works with, and of Python.",
+        {"version": __version__, "schema": str(store.schema), "python": platform.python_version()},
+    )
+    family = GaugeMetricFamily(
+        "usagebill_database_connections",
+        "Connections of this process to the database server.",
+        labels=["state"],
+    )
+    use = store.connections
+    if use is not None:
+        family.add_metric(["used"], use.used)
+        family.add_metric(["idle"], use.idle)
+    yield family
+    most = None if use is None else use.most
+    yield _gauge("usagebill_database_connections_most", "How many there may be.", most)
+    waiting = None if use is None else use.waiting
+    yield _gauge("usagebill_database_connections_awaited", "Threads that wait for one.", waiting)
 
 
 def _families(known: Standing) -> Iterator[Metric]:
@@ -102,9 +140,15 @@ def _families(known: Standing) -> Iterator[Metric]:
     unbilled = GaugeMetricFamily(
         "usagebill_events_unbilled", "Events that are not billed, as counted once a day.", labels=["reason"]
     )
-    for reason in Reason:
-        unbilled.add_metric([reason], known.unbilled.get(reason, 0))
+    if known.unbilled is not None:
+        for reason in Reason:
+            unbilled.add_metric([reason], known.unbilled.get(reason, 0))
     yield unbilled
+    yield _gauge(
+        "usagebill_events_unbilled_counted_timestamp_seconds",
+        "When they were last counted, in Unix seconds.",
+        _seconds(known.unbilled_at),
+    )
     yield GaugeMetricFamily(
         "usagebill_refused_events", "What files and brokers held that is no event.", value=known.refused_events
     )
@@ -119,23 +163,25 @@ def _families(known: Standing) -> Iterator[Metric]:
         # The lanes of endpoints are one here.
         name = backlog.lane.partition("/")[0] or "billing"
         before = lanes.get(name, (0, 0.0))
-        waited = max(0.0, (now - backlog.oldest_due_at).total_seconds())
-        lanes[name] = before[0] + backlog.due, max(before[1], waited)
+        lanes[name] = before[0] + backlog.due, max(before[1], backlog.age(now).total_seconds())
     for name, (count, waited) in lanes.items():
         due.add_metric([name], count)
         age.add_metric([name], waited)
     yield due
     yield age
-    yield GaugeMetricFamily(
-        "usagebill_jobs_retrying", "Jobs that failed and wait for another try.", value=queue.retrying
+    for state, meaning, counts in (
+        ("retrying", "Jobs that failed and wait for another try.", queue.retrying_by_kind),
+        ("failed", "Jobs that were given up.", queue.failed_by_kind),
+    ):
+        unwell = GaugeMetricFamily(f"usagebill_jobs_{state}", meaning, labels=["kind"])
+        for kind in sorted({BillCustomer.kind, SendEmail.kind, *counts}):
+            unwell.add_metric([kind], counts.get(kind, 0))
+        yield unwell
+    yield _gauge(
+        "usagebill_last_job_done_timestamp_seconds",
+        "When a worker last did a job, in Unix seconds.",
+        _seconds(queue.last_done_at),
     )
-    yield GaugeMetricFamily("usagebill_jobs_failed", "Jobs that were given up.", value=queue.failed)
-    if queue.last_done_at is not None:
-        yield GaugeMetricFamily(
-            "usagebill_last_job_done_timestamp_seconds",
-            "When a worker last did a job, in Unix seconds.",
-            value=queue.last_done_at.timestamp(),
-        )
     yield GaugeMetricFamily(
         "usagebill_workers", "Workers seen within the last two minutes.", value=len(known.live_workers)
     )
@@ -147,6 +193,10 @@ def _families(known: Standing) -> Iterator[Metric]:
     for status, count in known.webhooks.items():
         messages.add_metric([status], count)
     yield messages
+
+
+def _seconds(instant: datetime | None) -> float | None:
+    return None if instant is None else instant.timestamp()
 
 
 def _provider_audits(known: Standing) -> Iterator[Metric]:

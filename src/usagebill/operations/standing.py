@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -13,6 +13,7 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import QueueState, WorkerSeen
 from usagebill.core.monitoring_tasks import CountUnbilledEvents
+from usagebill.core.tasks import BillCustomer
 from usagebill.core.webhooks import MessageStatus, WebhookMessage
 from usagebill.operations import organizations
 from usagebill.operations.provider_audits import ProviderAudit, last_audits
@@ -21,6 +22,7 @@ from usagebill.storage.jobs import task_of
 from usagebill.storage.ports import Store, Transaction
 
 _LIVE = timedelta(minutes=2)
+_DAY = timedelta(days=1)
 # A shipment skips the events of other organizations once there are half as many: its next event is no farther.
 _LOOKED_THROUGH = 20_000
 
@@ -49,9 +51,10 @@ class Shipping:
 class Standing:
     """The state at the instant `at`. `invoices` and `webhooks` are counts by status; `events` is the number stored.
 
-    `unbilled` is the number of unbilled events by reason, from a worker's daily count. `refused_events` is the number
-    of listed entries of files and brokers that are no events. `shipping` has an entry per event store and organization,
-    `provider_audits` one per connection whose payments were compared with its provider's list.
+    `unbilled` is the number of unbilled events by reason, from a worker's daily count, which was made at
+    `unbilled_at` (the earliest, if there are several organizations); both are None before the first. `refused_events`
+    is the number of listed entries of files and brokers that are no events. `shipping` has an entry per event store and
+    organization, `provider_audits` one per connection whose payments were compared with its provider's list.
     """
 
     at: datetime
@@ -59,7 +62,8 @@ class Standing:
     invoices: Mapping[str, int]
     webhooks: Mapping[str, int]
     events: int
-    unbilled: Mapping[str, int]
+    unbilled: Mapping[str, int] | None
+    unbilled_at: datetime | None
     refused_events: int
     shipping: tuple[Shipping, ...] = ()
     provider_audits: tuple[ProviderAudit, ...] = ()
@@ -107,6 +111,7 @@ def standing(store: Store, now: datetime) -> Standing:
 
     def look(tx: Transaction) -> Standing:
         scoped = [tx.scoped(organization.id) for organization in organizations.find_all(tx)]
+        counts = [task for snapshot in scoped if (task := _counted(snapshot)) is not None]
         return Standing(
             at=now,
             queue=tx.jobs.state(now),
@@ -118,7 +123,8 @@ def standing(store: Store, now: datetime) -> Standing:
                 for status in MessageStatus
             },
             events=tx.events.stored(),
-            unbilled=_unbilled(scoped),
+            unbilled=_unbilled(counts),
+            unbilled_at=min((task.counted_at for task in counts if task.counted_at is not None), default=None),
             refused_events=sum(snapshot.count(RefusedEvent) for snapshot in scoped),
             provider_audits=tuple(audit for snapshot in scoped for audit in last_audits(snapshot)),
             shipping=tuple(
@@ -144,13 +150,31 @@ def shipping_of(tx: Transaction, shipment: EventShipment) -> Shipping:
     )
 
 
-def _unbilled(scoped: Iterable[Transaction]) -> dict[str, int]:
-    counted: Counter[str] = Counter()
-    for tx in scoped:
-        job = tx.jobs.get(CountUnbilledEvents(organization_id=tx.organization_id or "").key)
-        if job is not None:
-            counted.update(task_of(CountUnbilledEvents, job).counted or {})
-    return dict(counted)
+def _counted(tx: Transaction) -> CountUnbilledEvents | None:
+    """The organization's last count of unbilled events; None before the first."""
+    job = tx.jobs.get(CountUnbilledEvents(organization_id=tx.organization_id or "").key)
+    task = None if job is None else task_of(CountUnbilledEvents, job)
+    if job is None or task is None or task.counted is None:
+        return None
+    # Earlier versions did not note the instant.
+    return replace(task, counted_at=task.counted_at or job.due_at - _DAY)
+
+
+def _unbilled(counts: Sequence[CountUnbilledEvents]) -> dict[str, int] | None:
+    if not counts:
+        return None
+    total: Counter[str] = Counter()
+    for task in counts:
+        total.update(task.counted or {})
+    return dict(total)
+
+
+def next_run(store: Store, now: datetime) -> tuple[datetime, int] | None:
+    """When customers are billed next after `now`, and how many at that instant; None if none is.
+
+    Those whose billing is overdue are not among them: they are due jobs.
+    """
+    return store.read(None, lambda tx: tx.jobs.next_of(BillCustomer.kind, now))
 
 
 def age_of_oldest_job(store: Store, now: datetime) -> timedelta:

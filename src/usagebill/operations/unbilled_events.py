@@ -140,11 +140,13 @@ def undeclared_among(reader: Reader, events: Iterable[Event]) -> Counter[tuple[s
     return counted
 
 
-def schedule(work: Work, *, counted_at: datetime | None = None, counted: Mapping[str, int] | None = None) -> None:
+def schedule(work: Work, *, due_at: datetime | None = None, counted: Mapping[str, int] | None = None) -> None:
     """Schedule the daily count of unbilled events at the next 06:00 UTC.
 
-    `counted_at` is the instant of the last count, and `counted` its result by reason.
+    `due_at` is the instant at which the count that was just made was due, and `counted` its result by reason.
     """
-    now = work.now if counted_at is None else max(work.now, counted_at)
-    task = CountUnbilledEvents(organization_id=work.organization.id, counted=counted)
+    now = work.now if due_at is None else max(work.now, due_at)
+    task = CountUnbilledEvents(
+        organization_id=work.organization.id, counted=counted, counted_at=None if counted is None else work.now
+    )
     work.schedule(task, next_time_of_day(_COUNTED_AT, now))

@@ -47,7 +47,7 @@ def count_unbilled_events(host: JobHost, organization: Organization, job: Job, t
 
     def again(work: Work) -> None:
         work.tx.jobs.complete(job)
-        unbilled_events.schedule(work, counted_at=job.due_at, counted=_by_reason(total))
+        unbilled_events.schedule(work, due_at=job.due_at, counted=_by_reason(total))
 
     host.writing(again, organization)
 

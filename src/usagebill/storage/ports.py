@@ -46,6 +46,18 @@ class UnusableTransaction(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Connections:
+    """The connections of a process to its database server: in use, idle, and how many there may be. `waiting` is the
+    number of threads that wait for one.
+    """
+
+    used: int
+    idle: int
+    most: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[R]):
     """One page of a list. `page` and `per_page` are those requested; `total_count` counts all matches. There are more
     than that unless it is exact.
@@ -100,6 +112,11 @@ class WaitingJobs(Protocol):
 
     def count_failures(self) -> int:
         """The number of jobs that have failed at least once and are not done yet."""
+
+    def next_of(self, kind: str, now: datetime) -> tuple[datetime, int] | None:
+        """When the next jobs of a kind without a lane are due after `now`, and how many at that very instant; None if
+        none is.
+        """
 
     def state(self, now: datetime) -> QueueState:
         """The state of the queue at `now`, across organizations; leased jobs count as running."""
@@ -441,6 +458,14 @@ class Store(Protocol):
     @property
     def reads_beside_writes(self) -> bool:
         """Whether writes can go on during a read."""
+
+    @property
+    def schema(self) -> int:
+        """The newest schema of records that this process knows."""
+
+    @property
+    def connections(self) -> Connections | None:
+        """The connections of this process to a database server; None if the engine has none."""
 
     def is_awaited(self) -> bool:
         """Whether other threads of this process are waiting for the current write to end; called within a write."""

@@ -19,7 +19,7 @@ from usagebill.storage.clickhouse.answers import ANSWERED, counted
 from usagebill.storage.clickhouse.servers import ASKED_FROM, EventServers, Unreachable
 from usagebill.storage.clickhouse.shipping import Shipping, shipment_in
 from usagebill.storage.event_queries import EventQuery, Group
-from usagebill.storage.ports import Snapshot, Store, Transaction
+from usagebill.storage.ports import Connections, Snapshot, Store, Transaction
 from usagebill.storage.sql.counting import Buckets, results, results_of_all
 
 _log = Log("usagebill.events")
@@ -145,6 +145,7 @@ class StoreWithEvents:
         self._event_store = _EventStore(servers, asked_from)
         # The rest is the engine's.
         self.now, self.identity, self.reachability = records.now, records.identity, records.reachability
+        self.schema = records.schema
         self.reads_beside_writes, self.is_awaited = records.reads_beside_writes, records.is_awaited
         self.look, self.roll_up_usage = records.look, records.roll_up_usage
         self.entitling_commits = records.entitling_commits
@@ -154,6 +155,10 @@ class StoreWithEvents:
 
     def write(self, organization_id: str | None, change: Callable[[Transaction], T]) -> T:
         return self.records.write(organization_id, lambda tx: change(_wrapped(tx, self._event_store)))
+
+    @property
+    def connections(self) -> Connections | None:
+        return self.records.connections
 
     @property
     def free_bytes(self) -> int | None:

@@ -20,7 +20,7 @@ from usagebill.storage import deadline
 from usagebill.storage.addresses import shown
 from usagebill.storage.every_engine import EntitlingCommits, OneTransaction
 from usagebill.storage.failures import Reachability
-from usagebill.storage.ports import UnusableServer, UnusableTransaction
+from usagebill.storage.ports import Connections, UnusableServer, UnusableTransaction
 from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.dialect import behind
@@ -34,6 +34,7 @@ from usagebill.storage.postgresql.statistics import Statistics
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 from usagebill.storage.postgresql.trips import Trips, forget_statements
 from usagebill.storage.sql.usage_totals import MissingSeries
+from usagebill.storage.sqlite.schema import VERSION as RECORDS
 
 T = TypeVar("T")
 
@@ -228,6 +229,14 @@ class PostgresStore:
     def look(self) -> None:
         with self.reachability.told(writes=False):
             self._pool.look()
+
+    @property
+    def schema(self) -> int:
+        return RECORDS
+
+    @property
+    def connections(self) -> Connections:
+        return self._pool.use()
 
     @property
     def free_bytes(self) -> None:

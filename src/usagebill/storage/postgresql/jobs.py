@@ -121,18 +121,18 @@ class PostgresJobs(JobQueries[Connection]):
             "SELECT lane, COUNT(*), MIN(due_at) FROM jobs WHERE NOT failed AND run_at <= ? GROUP BY lane ORDER BY lane",
             (at,),
         ).fetchall()
-        retrying, failed = self._connection.execute(
-            "SELECT COUNT(*) FILTER (WHERE NOT failed AND run_at <> due_at AND run_at > ?),"
-            " COUNT(*) FILTER (WHERE failed) FROM jobs WHERE error IS NOT NULL",
+        unwell = self._connection.execute(
+            "SELECT kind, COUNT(*) FILTER (WHERE NOT failed AND run_at <> due_at AND run_at > ?),"
+            " COUNT(*) FILTER (WHERE failed) FROM jobs WHERE error IS NOT NULL GROUP BY kind",
             (at,),
-        ).fetchall()[0]
+        ).fetchall()
         return QueueState(
             backlog=tuple(
                 LaneBacklog(lane=lane, due=due, oldest_due_at=datetime.fromisoformat(oldest))
                 for lane, due, oldest in rows
             ),
-            retrying=retrying,
-            failed=failed,
+            retrying_by_kind={kind: retrying for kind, retrying, _ in unwell if retrying},
+            failed_by_kind={kind: failed for kind, _, failed in unwell if failed},
             next_due_at=self.next_due(),
             workers=self._workers(),
         )

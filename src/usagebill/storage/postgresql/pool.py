@@ -18,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import ConnStatus, TransactionStatus
 
 from usagebill.core.errors import DatabaseUnavailable
+from usagebill.storage.ports import Connections
 
 Driver = psycopg.Connection[tuple[Any, ...]]
 
@@ -59,6 +60,7 @@ class Pool:
         self._used: set[Driver] = set()
         # Connections that are open, or being opened.
         self._count = 0
+        self._waiting = 0
         self._away: tuple[float, str] | None = None
         # When the server last gave a sign of life.
         self._seen_at = 0.0
@@ -76,7 +78,12 @@ class Pool:
     def _next(self) -> Driver | None:
         """An idle connection, or None where a new one may be opened."""
         with self._changed:
-            if not self._changed.wait_for(self._may_go_on, _WAIT_SECONDS):
+            self._waiting += 1
+            try:
+                may_go_on = self._changed.wait_for(self._may_go_on, _WAIT_SECONDS)
+            finally:
+                self._waiting -= 1
+            if not may_go_on:
                 raise DatabaseUnavailable(f"all {self._most} connections are in use")
             if self._closed:
                 raise DatabaseUnavailable("the database was closed")
@@ -187,6 +194,11 @@ class Pool:
             _interrupt(driver)
         self.refresh()
         raise DatabaseUnavailable(reason.split("\n")[0])
+
+    def use(self) -> Connections:
+        """How many connections are in use, idle, and waited for."""
+        with self._changed:
+            return Connections(used=len(self._used), idle=len(self._idle), most=self._most, waiting=self._waiting)
 
     def close(self) -> None:
         """Close every connection; those in use once they are returned."""

@@ -217,6 +217,14 @@ class JobQueries(ABC, Generic[C]):
                     waiting.append(datetime.fromisoformat(row[0]))
         return min(waiting, default=None)
 
+    def next_of(self, kind: str, now: datetime) -> tuple[datetime, int] | None:
+        waiting, values = self._waiting_jobs()
+        row = self._connection.execute(
+            f"SELECT due_at, COUNT(*) {waiting} AND due_at > ? AND kind = ? GROUP BY due_at ORDER BY due_at LIMIT 1",
+            (*values, instant_text(now), kind),
+        ).fetchone()
+        return None if row is None else (datetime.fromisoformat(row[0]), row[1])
+
     def overdue(
         self,
         subject_ids: Collection[str] | None,

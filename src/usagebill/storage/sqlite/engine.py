@@ -23,7 +23,7 @@ from usagebill.storage.failures import Reachability
 from usagebill.storage.sql.usage_totals import MissingSeries
 from usagebill.storage.sqlite.events import prepare
 from usagebill.storage.sqlite.listed import folded_document
-from usagebill.storage.sqlite.schema import bring_forward, check_ours, check_version
+from usagebill.storage.sqlite.schema import VERSION, bring_forward, check_ours, check_version
 from usagebill.storage.sqlite.transaction import SqliteTransaction
 from usagebill.storage.sqlite.undoing import TransactionLost, UndoneAlone
 
@@ -290,6 +290,14 @@ class SqliteStore:
         if not self._memory:
             os.stat(self.path)
             self.read(None, lambda tx: None)
+
+    @property
+    def schema(self) -> int:
+        return VERSION
+
+    @property
+    def connections(self) -> None:
+        """A file has no server."""
 
     @property
     def free_bytes(self) -> int | None:

@@ -60,15 +60,15 @@ class SqliteJobs(JobQueries[sqlite3.Connection]):
                 oldest = datetime.fromisoformat(row[1])
                 backlog.append(LaneBacklog(lane=lane, due=row[0], oldest_due_at=oldest))
         retrying = self._connection.execute(
-            f"SELECT COUNT(*) FROM jobs WHERE {_HELD} AND run_at > ? AND error IS NOT NULL", (at,)
-        ).fetchone()[0]
+            f"SELECT kind, COUNT(*) FROM jobs WHERE {_HELD} AND run_at > ? AND error IS NOT NULL GROUP BY kind", (at,)
+        ).fetchall()
         failed = self._connection.execute(
-            "SELECT COUNT(*) FROM jobs INDEXED BY jobs_failed WHERE failed = 1"
-        ).fetchone()[0]
+            "SELECT kind, COUNT(*) FROM jobs INDEXED BY jobs_failed WHERE failed = 1 GROUP BY kind"
+        ).fetchall()
         return QueueState(
             backlog=tuple(backlog),
-            retrying=retrying,
-            failed=failed,
+            retrying_by_kind=dict(retrying),
+            failed_by_kind=dict(failed),
             next_due_at=self.next_due(),
             workers=self._workers(),
         )
