@@ -143,6 +143,7 @@ def paths(box: Scenario, width: int) -> list[str]:
         f"/invoices/{invoice}/credit",
         f"/change/charges/{box.get('/plans/basic')['plan']['charges'][0]['code']}?plan=basic",
         "/new/plans",
+        "/change/entities/default",
     ]
     records = [
         "/invoices",

@@ -68,6 +68,34 @@ def test_a_plan_is_changed_and_what_was_emptied_is_gone(box: Scenario, admin: Vi
     assert box.get("/plans/basic")["plan"]["name"] == "Pro"
 
 
+def test_a_billing_entity_is_changed_with_how_its_invoices_look(box: Scenario, admin: Visitor) -> None:
+    code = box.get("/billing_entities")["billing_entities"][0]["code"]
+    page = admin.page(f"/change/entities/{code}")
+    assert 'name="document_locale" value="en"' in page
+    fields = {"name": "Nord", "country": "DE", "default_currency": "eur", "net_payment_term": "14", "timezone": "UTC"}
+    configured = {"document_locale": "de", "invoice_grace_period": "3", "invoice_footer": "Amtsgericht Kiel"}
+    prefix = {"document_number_prefix": "NORD"}
+    assert made(admin, f"/change/entities/{code}", **fields, **configured, **prefix) == f"/entities/{code}"
+    entity = box.get(f"/billing_entities/{code}")["billing_entity"]
+    assert (entity["document_locale"], entity["invoice_grace_period"]) == ("de", 3)
+    assert entity["invoice_footer"] == "Amtsgericht Kiel"
+    assert (entity["name"], entity["net_payment_term"], entity["default_currency"]) == ("Nord", 14, "EUR")
+    refused = admin.send_form(f"/change/entities/{code}", **fields, **prefix, document_locale="xx")
+    assert refused.status_code == 422
+    assert box.get(f"/billing_entities/{code}")["billing_entity"]["document_locale"] == "de"
+
+
+def test_features_and_webhook_endpoints_are_made_and_changed(box: Scenario, admin: Visitor) -> None:
+    assert made(admin, "/new/features", code="sso", name="Single sign-on") == "/features/sso"
+    assert made(admin, "/change/features/sso", name="SSO", description="With SAML") == "/features/sso"
+    assert box.get("/features/sso")["feature"]["description"] == "With SAML"
+    where = {"webhook_url": "https://hooks.example/a", "signature_algo": "hmac"}
+    page = made(admin, "/new/endpoints", **where)
+    assert made(admin, page.replace("/endpoints/", "/change/endpoints/"), **{**where, "name": "Mine"}) == page
+    (endpoint,) = box.get("/webhook_endpoints")["webhook_endpoints"]
+    assert (endpoint["name"], endpoint["signature_algo"]) == ("Mine", "hmac")
+
+
 @pytest.mark.parametrize("model", TYPED_MODELS)
 def test_every_charge_model_is_made_and_changed_in_a_form(box: Scenario, admin: Visitor, model: str) -> None:
     typed, stored, _ = PRICES[model]

@@ -38,7 +38,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field: the argument that it fills, and its label. `choices` are (value, words)."""
+    """A field: the argument that it fills, and its label. `choices` are (value, words); `within` names the argument
+    that is an object with it.
+    """
 
     name: str
     label: str
@@ -46,6 +48,7 @@ class Field:
     choices: Sequence[tuple[str, str]] = ()
     required: bool = False
     hint: str = ""
+    within: str = ""
 
 
 def choices(values: Sequence[str]) -> Sequence[tuple[str, str]]:

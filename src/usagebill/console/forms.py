@@ -9,6 +9,7 @@ from usagebill.console.fields import Field, Kind, choices
 from usagebill.core.aggregation import AGGREGATIONS
 from usagebill.core.coupons import CouponExpiration, CouponFrequency, CouponType
 from usagebill.core.periods.calendar import BillingTime, Interval
+from usagebill.core.webhooks import SignatureAlgorithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ _CURRENCY = Field("amount_currency", "Currency", Kind.CURRENCY, required=True, h
 _CUSTOMER = Field("external_customer_id", "Customer id", required=True)
 # What a program of one's own counts cannot be typed.
 _AGGREGATIONS = tuple(name for name, aggregation in AGGREGATIONS.items() if not aggregation.is_program)
+_CONFIGURATION = "billing_configuration"
 _INTERVALS = sorted(Interval, key=lambda interval: interval != Interval.MONTHLY)
 
 FORMS: Sequence[Form] = (
@@ -195,6 +197,58 @@ FORMS: Sequence[Form] = (
             Field("granted_credits", "Credits given for free", Kind.NUMBER),
         ),
         key="svc_id",
+    ),
+    Form(
+        "features",
+        "feature",
+        "features.create",
+        (_NAME, _DESCRIPTION),
+        update="features.update",
+        made_with=(_CODE,),
+        about="What plans entitle to. Privileges, and the plans that have it, are set by programs.",
+    ),
+    Form(
+        "endpoints",
+        "webhook endpoint",
+        "webhook_endpoints.create",
+        (
+            Field("webhook_url", "Address", required=True, hint="https://..., which answers within 10 seconds"),
+            Field("name", "Name"),
+            Field("signature_algo", "Signature", Kind.CHOICE, choices(tuple(SignatureAlgorithm))),
+        ),
+        update="webhook_endpoints.update",
+        key="svc_id",
+        about="Every message is sent to it; programs choose among them.",
+    ),
+    Form(
+        "entities",
+        "billing entity",
+        "billing_entities.create",
+        (
+            _NAME,
+            Field("legal_name", "Legal name"),
+            Field("legal_number", "Registration number"),
+            Field("tax_identification_number", "Tax id"),
+            Field("email", "E-mail address", Kind.EMAIL),
+            Field("phone", "Phone"),
+            Field("address_line1", "Street and number"),
+            Field("address_line2", "More of the address"),
+            Field("zipcode", "Postal code"),
+            Field("city", "City"),
+            Field("state", "State or province"),
+            Field("country", "Country", hint="Two letters, like DE"),
+            Field("default_currency", "Currency", Kind.CURRENCY, hint="A code, like EUR"),
+            Field("timezone", "Time zone", hint="Like Europe/Berlin"),
+            Field("document_number_prefix", "Invoice numbers begin with"),
+            Field("net_payment_term", "Days to pay", Kind.WHOLE),
+            Field("document_locale", "Language of documents", within=_CONFIGURATION, hint="Like en or de"),
+            Field("invoice_grace_period", "Days that an invoice is a draft", Kind.WHOLE, within=_CONFIGURATION),
+            Field("invoice_footer", "Last line of invoices", Kind.LONG, within=_CONFIGURATION),
+            _TAXES,
+        ),
+        update="billing_entities.update",
+        made_with=(_CODE,),
+        about="Who invoices come from, and how they look. Drafts and previews show a change at once.",
     ),
 )
 

@@ -487,6 +487,22 @@ LISTS: Sequence[List] = (
         again=("jobs.retry", "Try again"),
     ),
     List(
+        "dunning-campaigns",
+        "Dunning campaigns",
+        SYSTEM,
+        "dunning_campaigns.list",
+        (
+            _NAME,
+            Column("Code", "code", Kind.CODE),
+            Column("Attempts", "max_attempts", Kind.NUMBER),
+            Column("Days between them", "days_between_attempts", Kind.NUMBER),
+            _CREATED,
+        ),
+        "A campaign asks customers again and again for what is overdue. Programs make them.",
+        key="code",
+        get="dunning_campaigns.get",
+    ),
+    List(
         "entities",
         "Billing entities",
         SYSTEM,

@@ -12,7 +12,7 @@ from usagebill.console.fields import Field, Kind, text_of, values_of
 from usagebill.console.forms import FORMS, Form
 from usagebill.console.lists import BY_PATH
 from usagebill.console.pages.page import Page
-from usagebill.console.rendering import segment
+from usagebill.console.rendering import at, segment
 from usagebill.console.visits import Visit
 from usagebill.core.errors import BillingError, Forbidden, Invalid, NotFound
 from usagebill.requests.refusals import word
@@ -41,7 +41,8 @@ def _new(form: Form, visit: Visit) -> Response:
     if not visit.form:
         return _page(form, visit, None, visit.asked())
     try:
-        sent = _sent((*form.made_with, *form.fields), form, visit.form)
+        every = (*form.made_with, *form.fields)
+        sent = _placed(every, _typed(every, form, visit.form))
         if form.is_upsert and _exists(form, visit, sent.get(form.key)):
             raise Invalid({form.key: ["value_already_exist"]})
         made = visit.seat.ask(form.create, **sent)
@@ -64,13 +65,14 @@ def _change(form: Form, visit: Visit) -> Response:
         texts = {field.name: _text(field, record, currency) for field in form.fields}
         return _page(form, visit, record, texts)
     # What was emptied is taken away.
-    sent: dict[str, object] = {
+    emptied: dict[str, object] = {
         field.name: [] if field.kind == Kind.LIST else None
         for field in form.fields
         if field.kind not in (Kind.FLAG, Kind.CHOICE)
     }
     try:
-        sent |= _sent((*form.fields, *form.changed_with), form, visit.form)
+        every = (*form.fields, *form.changed_with)
+        sent = _placed(every, emptied | _typed(every, form, visit.form))
         if form.is_upsert:
             made = visit.seat.ask(form.create, **{form.key: record[form.key]}, **sent)
         else:
@@ -92,12 +94,22 @@ def _shown(form: Form, visit: Visit, made: Any) -> Response:
     return visit.to(f"{address}/{segment(made[form.key])}" if BY_PATH[form.path].get else address)
 
 
-def _sent(fields: Sequence[Field], form: Form, typed: Mapping[str, str]) -> dict[str, object]:
+def _typed(fields: Sequence[Field], form: Form, typed: Mapping[str, str]) -> dict[str, object]:
     return values_of(fields, typed, typed.get(form.currency, "").strip().upper())
 
 
+def _placed(fields: Sequence[Field], values: Mapping[str, object]) -> dict[str, object]:
+    """The values, those that belong to an object in it."""
+    placed: dict[str, Any] = {}
+    for field in fields:
+        if field.name in values:
+            owner = placed.setdefault(field.within, {}) if field.within else placed
+            owner[field.name] = values[field.name]
+    return placed
+
+
 def _text(field: Field, record: Mapping[str, Any], currency: str) -> str:
-    value = record.get(field.name)
+    value = at(record, f"{field.within}.{field.name}") if field.within in record else record.get(field.name)
     if field.name == "tax_codes":
         value = [tax["code"] for tax in record.get("taxes") or ()]
     text = text_of(field, value, currency)
