@@ -29,16 +29,16 @@ class OwnServer:
     def __init__(self, folder: Path, port: int) -> None:
         self.port = port
         self.url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
-        self._commands = _commands()
+        self.commands = _commands()
         self._folder = folder
         self._run("initdb", "-D", str(folder), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
 
     def _run(self, command: str, *arguments: str) -> None:
         # A server does not run as root; the tests may.
         user = "nobody" if os.getuid() == 0 else None
-        environment = {**os.environ, "LD_LIBRARY_PATH": str(self._commands.parent / "lib")}
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(self.commands.parent / "lib")}
         subprocess.run(
-            [self._commands / command, *arguments],
+            [self.commands / command, *arguments],
             env=environment,
             check=True,
             timeout=120,
