@@ -48,10 +48,17 @@ CHARGES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "seats": ("seats", {"charge_model": "standard", "price": 31, "prorated": True}),
     "seats-whole": ("seats", {"charge_model": "standard", "price": 5}),
     "seats-ahead": ("seats", {"charge_model": "standard", "price": 31, "prorated": True, "ahead": True}),
+    "seats-alone": (
+        "seats",
+        {"charge_model": "standard", "price": 31, "prorated": True, "ahead": True, "invoiceable": False},
+    ),
     "stock": ("stock", {"charge_model": "standard", "price": 1}),
     "stock-days": ("stock", {"charge_model": "standard", "price": 31, "prorated": True}),
+    "stock-ahead": ("stock", {"charge_model": "standard", "price": 31, "prorated": True, "ahead": True}),
     "hours": ("hours", {"charge_model": "standard", "price": 50}),
 }
+# Metrics whose quantity is carried over from period to period.
+RECURRING = ("seats", "stock", "hours")
 COUPONS: Mapping[str, Mapping[str, Any]] = {
     "five-once": {"coupon_type": "fixed_amount", "amount_cents": 500, "frequency": "once"},
     "much-once": {"coupon_type": "fixed_amount", "amount_cents": 77_77, "frequency": "once"},
@@ -213,7 +220,7 @@ class _Maker:
             return False
         if "minimum" in terms and "minimum" not in self.has:
             return False
-        return ("recurring" if metric in ("seats", "stock", "hours") else "usage") in self.has
+        return ("recurring" if metric in RECURRING else "usage") in self.has
 
     def _in_arrears(self, code: str) -> bool:
         return not CHARGES[code][1].get("ahead")
@@ -341,7 +348,7 @@ class _Maker:
                 self.chance.choice((1, 1, 2, 3, -1, -2)) if "ahead" not in self.has else self.chance.choice((1, 2, 3))
             )
         if metric == "stock":
-            return self.chance.choice((1, 2, 4, -1))
+            return self.chance.choice((1, 2, 4, -1) if "ahead" not in self.has else (1, 2, 4))
         return self.chance.choice((1, 2, 3, 8))
 
 

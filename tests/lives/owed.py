@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tests.lives.life import CHARGES, MONTHS, Life, PlanTerms, yearly_price
+from tests.lives.life import CHARGES, MONTHS, RECURRING, Life, PlanTerms, yearly_price
 from tests.lives.play import Lived, Sent
 
 DAY = timedelta(days=1)
@@ -173,6 +173,10 @@ class _Owed:
         self.result = Bill()
         # By subscription, its fixed seats paid in advance: first day, the day after the last, cents.
         self.paid_ahead: dict[int, list[tuple[date, date, Fraction]]] = {}
+        # By subscription and recurring metric, what was paid in advance for each day: units and cents.
+        self.paid_days: dict[tuple[int, str], dict[date, tuple[Fraction, Fraction]]] = {}
+        # Metrics in advance of which more than one amount could be right.
+        self.unknown: set[str] = set()
 
     def bill(self) -> Bill:
         for number, segment in enumerate(self.segments):
@@ -246,16 +250,20 @@ class _Owed:
     def _paid_before(self, number: int, first: date, after: date) -> list[Fraction]:
         """What older plans were paid in advance for days of a plan that an upgrade began; the last of them counts."""
         shares = []
-        while number and self.segments[number - 1].ending == "upgrade":
-            number -= 1
+        for older in self._upgraded_from(number):
             unpaid = first
-            for since, until, cents in self.paid_ahead.get(number, []):
+            for since, until, cents in self.paid_ahead.get(older, []):
                 days = (min(after, until) - max(first, since)).days
                 if days > 0:
                     shares.append(cents * Fraction(days, (until - since).days))
                     unpaid = max(unpaid, until)
             first = unpaid
         return shares
+
+    def _upgraded_from(self, number: int) -> Iterator[int]:
+        while number and self.segments[number - 1].ending == "upgrade":
+            number -= 1
+            yield number
 
     def _commitment(self, number: int, segment: Segment) -> None:
         """Filled up to its share of each period; exact only where everything else is."""
@@ -350,10 +358,13 @@ class _Owed:
         bill = self.result if into is None else into
         metric, terms = CHARGES[code]
         key = (number, f"charge {code}")
-        recurring = metric in ("seats", "stock", "hours")
+        recurring = metric in RECURRING
         late = any(event.at < event.received for event in self.lived.events if event.metric == metric)
-        if (recurring and (terms.get("ahead") or late)) or (terms.get("ahead") and within):
+        if (recurring and late) or (terms.get("ahead") and within):
             bill.unsure.add(key)
+            return
+        if recurring and terms.get("ahead"):
+            self._recurring_ahead(number, segment, key, metric)
             return
         if metric == "hours" and len(self.segments) > 1:
             bill.unsure.add(key)
@@ -394,6 +405,89 @@ class _Owed:
             if "minimum" in terms:
                 cents = max(cents, Fraction(terms["minimum"] * days, (following - start).days))
             bill.add(key, cents, roundings)
+
+    def _recurring_ahead(self, number: int, segment: Segment, key: tuple[int, str], metric: str) -> None:
+        """Each time for the days left: what a change of plan begins with, what is added, and what each run renews."""
+        events, plan = self._counted(metric), segment.plan
+        owners = [self._owner(event) for event in events]
+        if None in owners or any(event.value < 0 for event in events) or self._is_charged_twice(metric):
+            # A level that falls, is nobody's or is charged for twice.
+            self.unknown.add(metric)
+        if metric in self.unknown:
+            self.result.unsure.add(key)
+            return
+        held: dict[int, int] = {}
+        added: list[tuple[datetime, int]] = []
+        for event, owner in zip(events, owners, strict=True):
+            if metric == "seats" and event.value in held:
+                continue
+            units = 1 if metric == "seats" else event.value
+            if owner is not None and owner <= number:
+                held[event.value if metric == "seats" else len(held)] = units
+            if owner == number:
+                added.append((event.at, units))
+        before = sum(held.values()) - sum(units for _, units in added)
+        if number and before and self.segments[number - 1].ending == "end":
+            # What is held after an end is renewed, but no start pays for it.
+            self.unknown.add(metric)
+            self.result.unsure.add(key)
+            return
+        interval = _billed(plan)
+
+        def of(day: date) -> tuple[date, date]:
+            return period(interval, self.life.anniversary, segment.anchor, day)
+
+        price = 100 * Fraction(CHARGES[key[1].removeprefix("charge ")][1]["price"])
+
+        own = self.paid_days.setdefault((number, metric), {})
+
+        def pay(first: date, units: int, *, whole: bool) -> None:
+            """The units for the days of a period from `first` on, less those that older plans were paid for."""
+            start, following = of(first)
+            day, cents, a_day = first, Fraction(0), price / (following - start).days
+            while day < following and units:
+                before = sum(
+                    (self.paid_days.get((older, metric), {}).get(day, (Fraction(0),))[0] for older in older_plans),
+                    Fraction(0),
+                )
+                due = Fraction(units) if whole else max(units - before, Fraction(0))
+                paid_units, paid_cents = own.get(day, (Fraction(0), Fraction(0)))
+                own[day] = paid_units + due, paid_cents + due * a_day
+                cents, day = cents + due * a_day, day + DAY
+            # Of an event, the units are rounded up to 5 decimals before the price.
+            self.result.add(key, cents, 2)
+
+        older_plans = tuple(self._upgraded_from(number))
+        pay(segment.first, before, whole=False)
+        _, renewed = of(segment.first)
+        assert segment.end is not None
+        while self._midnight(renewed) + RUN <= segment.end:
+            units = before + sum(units for at, units in added if at < self._midnight(renewed))
+            pay(renewed, units, whole=False)
+            _, renewed = of(renewed)
+        for at, units in added:
+            pay(self._local(at), units, whole=True)
+        if segment.ending == "upgrade" and self._bills_in_arrears(self.segments[number + 1].plan, metric):
+            self._give_back(number, metric, self.segments[number + 1].first)
+
+    def _is_charged_twice(self, metric: str) -> bool:
+        """Whether a plan has several charges for a metric."""
+        return any(sum(CHARGES[code][0] == metric for code in segment.plan.charges) > 1 for segment in self.segments)
+
+    def _bills_in_arrears(self, plan: PlanTerms, metric: str) -> bool:
+        return any(CHARGES[code][0] == metric and not CHARGES[code][1].get("ahead") for code in plan.charges)
+
+    def _give_back(self, number: int, metric: str, day: date) -> None:
+        """The next plan bills the days left again; only what is on an invoice can be credited."""
+        for older in (number, *self._upgraded_from(number)):
+            code = next((code for code in self.segments[older].plan.charges if CHARGES[code][0] == metric), None)
+            if code is None or not CHARGES[code][1].get("invoiceable", True):
+                continue
+            paid, key = self.paid_days.get((older, metric), {}), (older, f"charge {code}")
+            for later in [later for later in paid if later >= day]:
+                _, cents = paid.pop(later)
+                self.result.add(key, -cents, 0)
+            self.result.roundings[key] = 2 * self.result.roundings.get(key, 1)
 
     def _local_in(self, event: Sent, start: date, following: date) -> bool:
         return self._midnight(start) <= event.at < self._midnight(following)

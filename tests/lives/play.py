@@ -282,6 +282,7 @@ class _Player:
             "properties": _properties(terms),
             "prorated": terms.get("prorated", False),
             "pay_in_advance": terms.get("ahead", False),
+            "invoiceable": terms.get("invoiceable", True),
         }
         if "minimum" in terms:
             charge["min_amount_cents"] = terms["minimum"]

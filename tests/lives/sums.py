@@ -8,7 +8,7 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
-from tests.lives.life import COUPONS, Life
+from tests.lives.life import CHARGES, COUPONS, RECURRING, Life
 from tests.lives.owed import Unsure, bill_of
 from tests.lives.play import Lived, play
 from usagebill.core.credit_notes import CreditNote
@@ -97,8 +97,18 @@ def _owed(lived: Lived) -> Iterator[str]:
     }
     # A coupon that paid for a fee leaves nothing to give back of it.
     discounted = any(invoice.coupons_amount_cents for invoice in lived.invoices)
+    terms = [CHARGES[code] for plan in lived.life.plans for code in plan.charges]
+    both_ways = {metric for metric, how in terms if how.get("ahead")} & {
+        metric for metric, how in terms if not how.get("ahead")
+    }
     for key in sorted({*bill.amounts, *billed}):
         if discounted and key[1] == "plan" and any(plan.ahead for plan in lived.life.plans):
+            continue
+        carried = _item_of(key[1])
+        if discounted and carried in both_ways:
+            continue
+        # Nor is what was credited by hand of what an older plan was paid in advance.
+        if carried and any(number <= key[0] and _item_of(what) == carried for number, what in credited_by_hand):
             continue
         # What was credited of a plan's fee by hand is not given back again; whether a commitment counts it is open.
         of_fee = key[1] in ("plan", "commitment") and (key[0], "plan") in credited_by_hand
@@ -109,6 +119,14 @@ def _owed(lived: Lived) -> Iterator[str]:
         if abs(billed[key] - expected) > allowed:
             number, what = key
             yield f"subscription {number + 1}, {what}: {float(expected):.2f} cents, billed {float(billed[key]):.2f}"
+
+
+def _item_of(what: str) -> str | None:
+    """What an older plan may have been paid for in advance: fixed seats, or a recurring metric."""
+    if what == "fixed":
+        return what
+    metric, _ = CHARGES.get(what.removeprefix("charge "), ("", {}))
+    return metric if metric in RECURRING else None
 
 
 def _documents(lived: Lived) -> Iterator[str]:

@@ -306,8 +306,8 @@ def _fee_tax_lines(invoice: Invoice, fee: Fee) -> Iterator[Finding]:
 
 def _worth(fee: Fee) -> Decimal | None:
     """The fee's units times its unit price (in cents); None if no unit has a price."""
-    # A deduction for units already paid lowers a fixed charge, but not its unit price.
-    paid_before = fee.fee_type == FeeType.FIXED_CHARGE and (fee.pay_in_advance or "paid_before_cents" in fee.basis)
+    # A deduction for what is already paid lowers a fee, but not its unit price.
+    paid_before = "paid_before_cents" in fee.basis or (fee.fee_type == FeeType.FIXED_CHARGE and fee.pay_in_advance)
     if fee.pricing_unit_details is not None or fee.units.is_zero() or paid_before:
         return None
     # Free units of packages have no price; those of a percentage share it.

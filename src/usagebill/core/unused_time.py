@@ -109,19 +109,19 @@ def late_activation_credit(balance: Balance, fee: Fee, plan_amount: int, cycle: 
 
 
 def carried_credit(
-    balance: Balance, fee: Fee, *, days: int, days_left: int, held: Decimal, paid: Decimal, prorated: bool
+    balance: Balance, fee: Fee, *, days: int, days_left: int, held: Decimal, prorated: bool
 ) -> FeeCredit | None:
     """The credit for a fee in advance of recurring usage: for `days_left` of its `days`, which the next plan bills
     again; for all of them if its price is not prorated. None if it is zero.
 
-    Of the `paid` units only the `held` ones are billed again. At most the remaining amount of the fee.
+    Only the share `held` of its units is billed again. What was given back of the fee before is deducted.
     """
-    if days <= 0 or paid <= ZERO:
+    if days <= 0:
         return None
     share = divide(Decimal(min(days_left, days)), Decimal(days)) if prorated else ONE
-    units = divide(min(held, paid), paid)
-    amount = truncate_to(multiply(multiply(Decimal(fee.amount_cents), share), units), _DECIMALS)
-    amount = min(amount, Decimal(balance.creditable_cents_of(fee)))
+    unused = multiply(multiply(Decimal(fee.amount_cents), share), held)
+    given_back = total(item.precise_amount_cents for item in balance.items if item.fee_id == fee.id)
+    amount = truncate_to(subtract(unused, given_back), _DECIMALS)
     if amount <= ZERO or balance.worth([(fee, amount)]) <= 0:
         return None
     return FeeCredit(fee=fee, amount=amount)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 
+from usagebill.core.periods import Succession
 from usagebill.core.plans import Plan, UsageThreshold
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.queries.plans import plan_definition, plan_thresholds
@@ -27,6 +29,16 @@ def successor_of(reader: Reader, subscription: Subscription) -> Subscription | N
         ne("status", SubscriptionStatus.CANCELED),
         order=[desc("created_at"), desc("id")],
     )
+
+
+def upgraded_from(reader: Reader, subscription: Subscription) -> Iterator[Subscription]:
+    """The subscriptions that upgrades replaced one after the other by this one, the latest first."""
+    while subscription.origin == Succession.UPGRADE:
+        older = find_subscription(reader, subscription.previous_subscription_id or "")
+        if older is None:
+            return
+        yield older
+        subscription = older
 
 
 def plan_id_at(reader: Reader, subscription: Subscription, at: datetime) -> str:

@@ -124,6 +124,25 @@ def test_an_upgrade_deducts_what_the_old_plan_was_paid_for_the_days_left() -> No
         assert seats.fees() == [[1_500], [share(10_000 - 1_500, 11, 31)]]
 
 
+@pytest.mark.parametrize(("given_back", "owed"), [(3_000, 2_000), (500, 500), (0, 0)])
+def test_what_a_credit_note_gave_back_pays_for_nothing_after_an_upgrade(given_back: int, owed: int) -> None:
+    """30.00 for April, upgrade on the 11th: 20 days are left."""
+    with Seats(now="2024-04-01T00:00:00Z") as seats:
+        charge = seats.fixed("30", 1, pay_in_advance=True, prorated=True)
+        seats.plan(fixed_charges=[charge])
+        seats.plan(code="pro", fixed_charges=[charge], amount_cents=100)
+        seats.subscribe()
+        (invoice,) = seats.invoices()
+        if given_back:
+            items = [{"fee_id": fees_of(invoice, "fixed_charge")[0]["svc_id"], "amount_cents": given_back}]
+            note = {"invoice_id": invoice["svc_id"], "credit_amount_cents": given_back, "items": items}
+            seats.post("/credit_notes", credit_note=note)
+        seats.travel_to("2024-04-11T12:00:00Z")
+        seats.subscribe("pro")
+        assert seats.fees() == [[3_000], [owed]]
+        assert seats.billing.audit().findings == ()
+
+
 def test_the_new_plan_bills_the_day_of_an_upgrade_in_arrears() -> None:
     with Seats(now="2023-08-01T00:00:00Z") as seats:
         seats.plan(fixed_charges=[seats.fixed("10", 1, prorated=True)])

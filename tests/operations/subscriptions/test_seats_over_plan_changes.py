@@ -191,6 +191,65 @@ def test_the_plan_before_last_was_paid_in_advance_too(box: Scenario) -> None:
     assert box.billing.audit().findings == ()
 
 
+PRICES = {"weekly": "7", "monthly": "30", "quarterly": "91"}
+
+
+def plans_of_intervals(box: Scenario, old: str, new: str, *, up: bool, **fields: Any) -> None:
+    """Seats in advance at 1.00 a day (in June and in its quarter), on plans of two intervals, from Monday 3 June on."""
+    box.travel_to("2025-06-02T09:00:00Z")
+    metric = box.metric("seats", "unique_count_agg", recurring=True)
+    for code, interval, cents in (("old", old, 100 if up else 90_000), ("new", new, 90_000 if up else 100)):
+        charge = charged(metric, "in advance", **{"amount": PRICES[interval], **fields})
+        box.plan(*charge, code=code, interval=interval, amount_cents=cents)
+    box.subscribe("old")
+    box.event("seats", value="a")
+
+
+def for_seats(box: Scenario) -> int:
+    return sum(fee["amount_cents"] for fee in box.usage_fees())
+
+
+INTERVALS = [
+    ("weekly", "monthly"),
+    ("monthly", "weekly"),
+    ("weekly", "weekly"),
+    ("monthly", "monthly"),
+    ("quarterly", "weekly"),
+    ("weekly", "quarterly"),
+    ("quarterly", "monthly"),
+    ("monthly", "quarterly"),
+]
+
+
+@pytest.mark.parametrize("invoiceable", [True, False])
+@pytest.mark.parametrize(("old", "new"), INTERVALS)
+def test_each_day_of_a_seat_is_paid_once_over_an_upgrade_to_another_interval(
+    box: Scenario, old: str, new: str, invoiceable: bool
+) -> None:
+    plans_of_intervals(box, old, new, up=True, invoiceable=invoiceable)
+    box.travel_to("2025-06-11T12:00:00Z")
+    box.subscribe("new")
+    box.travel_to("2025-06-29T12:00:00Z")
+    paid_until = 30 if "quarterly" in (old, new) or "monthly" in (old, new) else 29
+    assert for_seats(box) == (paid_until - 1) * 100
+    assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize("invoiceable", [True, False])
+@pytest.mark.parametrize(("old", "new"), INTERVALS)
+def test_each_day_of_a_seat_is_paid_once_over_a_downgrade_to_another_interval(
+    box: Scenario, old: str, new: str, invoiceable: bool
+) -> None:
+    plans_of_intervals(box, old, new, up=False, invoiceable=invoiceable)
+    box.travel_to("2025-06-11T12:00:00Z")
+    box.subscribe("new")
+    box.travel_to("2025-07-16T12:00:00Z")
+    july = {"weekly": 20, "monthly": 30, "quarterly": 91}
+    last = july[new]
+    assert for_seats(box) == (29 + last) * 100
+    assert box.billing.audit().findings == ()
+
+
 def test_what_no_invoice_holds_is_opened_by_a_fee_of_its_own(box: Scenario) -> None:
     metric = box.metric("seats", "unique_count_agg", recurring=True)
     box.plan(*charged(metric, "in arrears"), code="old", amount_cents=0)

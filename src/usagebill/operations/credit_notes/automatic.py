@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 
 from usagebill.core.contracts import Contract
@@ -12,25 +12,31 @@ from usagebill.core.credit_notes import CreditNote, CreditNoteReason, Parts, pro
 from usagebill.core.days import days_billed
 from usagebill.core.errors import Invalid
 from usagebill.core.fees import Fee, FeeType
-from usagebill.core.invoices.life_cycle import BILLED_AND_KEPT, UNDONE, InvoiceStatus
-from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.invoices.life_cycle import UNDONE, InvoiceStatus
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.totals import Surplus
-from usagebill.core.numbers import round_cents, total
-from usagebill.core.periods import Succession
-from usagebill.core.plans import Charge
+from usagebill.core.numbers import round_cents
+from usagebill.core.paid_before import share_held
 from usagebill.core.subscriptions import Subscription, TerminationCredit
 from usagebill.core.taxes import tax_keys
-from usagebill.core.unused_time import carried_credit, late_activation_credit, plan_amount_of, termination_credit
+from usagebill.core.unused_time import (
+    FeeCredit,
+    carried_credit,
+    late_activation_credit,
+    plan_amount_of,
+    termination_credit,
+)
 from usagebill.operations.credit_notes.creation import make
 from usagebill.queries.billing_periods import cycle_at_end, used_until
 from usagebill.queries.credit_note_balance import balance_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.progressive_credits import billed_together
-from usagebill.queries.subscriptions import find_subscription
+from usagebill.queries.subscriptions import upgraded_from
+from usagebill.rating.fees.paid_before import fees_in_advance, paid_from
 from usagebill.rating.fees.renewals import recurring_in_advance, units_held
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.runtime.work import Reader, Work
-from usagebill.storage.conditions import asc, at_least, desc, eq, more, ne, related, within
+from usagebill.storage.conditions import asc, desc, eq, ne, related
 
 
 def on_termination(work: Work, contract: Contract, *, option: str = TerminationCredit.CREDIT) -> CreditNote | None:
@@ -91,29 +97,22 @@ def on_carried_usage(work: Work, ended: Contract, following: Subscription) -> li
     paid_charges = recurring_in_advance(plan_definition(work, ended.plan.id, ended.plan))
     if not paid_charges:
         return []
+    next_plan = plan_definition(work, following.plan_id)
     in_arrears = {
-        charge.billable_metric_id
-        for charge in plan_definition(work, following.plan_id).charges
-        if charge.invoiceable and not charge.pay_in_advance
-    }
+        charge.billable_metric_id for charge in next_plan.charges if charge.invoiceable and not charge.pay_in_advance
+    } - {charge.billable_metric_id for charge in recurring_in_advance(next_plan)}
     items: dict[str, list[tuple[Fee, Decimal]]] = {}
     for charge in paid_charges:
         if charge.billable_metric_id not in in_arrears:
             continue
-        fees = _paid_ahead(work, ended.subscription, charge)
-        held, paid = units_held(work, ended, charge), total(fee.units for fee in fees)
-        for fee in fees:
-            owed = carried_credit(
-                balance_of(work, _invoice_of(work, fee)),
-                fee,
-                days=days_billed(_paid_from(work, fee), fee.to_datetime or work.now, ended.zone),
-                days_left=days_billed(work.now, fee.to_datetime or work.now, ended.zone),
-                held=held,
-                paid=paid,
-                prorated=charge.prorated,
-            )
-            if owed is not None:
-                items.setdefault(fee.invoice_id or "", []).append((owed.fee, owed.amount))
+        held = units_held(work, ended, charge)
+        for paid in (ended.subscription, *upgraded_from(work, ended.subscription)):
+            fees = fees_in_advance(work, paid, eq("billable_metric_id", charge.billable_metric_id), since=work.now)
+            share = share_held(held, fees)
+            for fee in fees:
+                owed = _carried(work, ended, fee, share, prorated=charge.prorated)
+                if owed is not None:
+                    items.setdefault(fee.invoice_id or "", []).append((owed.fee, owed.amount))
     return [
         make(
             work,
@@ -127,37 +126,19 @@ def on_carried_usage(work: Work, ended: Contract, following: Subscription) -> li
     ]
 
 
-def _paid_ahead(reader: Reader, ended: Subscription, charge: Charge) -> list[Fee]:
-    """The fees on invoices for the charge's metric, of the subscription and of those that were upgraded to it, that pay
-    for days from now on.
-    """
-    chain = [ended]
-    while chain[-1].origin == Succession.UPGRADE:
-        older = find_subscription(reader, chain[-1].previous_subscription_id or "")
-        if older is None:
-            break
-        chain.append(older)
-    return reader.tx.find(
-        Fee,
-        within("subscription_id", [subscription.id for subscription in chain]),
-        eq("fee_type", FeeType.CHARGE),
-        eq("billable_metric_id", charge.billable_metric_id),
-        more("amount_cents", 0),
-        at_least("to_datetime", reader.now),
-        related(Invoice, "invoice_id", within("status", BILLED_AND_KEPT)),
-        order=[asc("created_at"), asc("id")],
+def _carried(work: Work, ended: Contract, fee: Fee, held: Decimal, *, prorated: bool) -> FeeCredit | None:
+    if fee.invoice_id is None:
+        # There are no credit notes over a fee without an invoice.
+        return None
+    last = fee.to_datetime or work.now
+    return carried_credit(
+        balance_of(work, _invoice_of(work, fee)),
+        fee,
+        days=days_billed(paid_from(work, fee), last, ended.zone),
+        days_left=days_billed(work.now, last, ended.zone),
+        held=held,
+        prorated=prorated,
     )
-
-
-def _paid_from(reader: Reader, fee: Fee) -> datetime:
-    """The first day that a fee in advance pays for: that of its event, else of its period."""
-    first = fee.from_datetime or fee.created_at
-    if fee.event_transaction_id is None:
-        return first
-    period = reader.tx.first(
-        BillingPeriod, eq("invoice_id", fee.invoice_id), eq("subscription_id", fee.subscription_id)
-    )
-    return first if period is None else max(first, period.timestamp)
 
 
 def _invoice_of(reader: Reader, fee: Fee) -> Invoice:

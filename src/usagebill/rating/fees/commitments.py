@@ -18,11 +18,11 @@ from usagebill.core.commitments import (
 from usagebill.core.credit_notes import CREDITED, CreditNote, CreditNoteItem
 from usagebill.core.currencies import major_from_cents
 from usagebill.core.fees import COMMITTED_TYPES, Fee, FeeType
-from usagebill.core.fixed_charge_deductions import paid_before_cents
 from usagebill.core.invoices.life_cycle import BILLED, IN_ARREARS, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ONE, ZERO, add, round_cents, round_to, subtract, total
+from usagebill.core.paid_before import paid_before_cents
 from usagebill.core.subscriptions import TerminationCredit
 from usagebill.core.unused_time import plan_amount_of, unused_amount
 from usagebill.queries.billing_periods import BillingContext, cycle_at_end, used_until
@@ -103,7 +103,7 @@ def _earlier_fees(reader: Reader, context: BillingContext) -> list[Fee]:
 
 def _less_unused_time(reader: Reader, context: BillingContext, fees: Sequence[Fee]) -> list[Fee]:
     """The fees less the days on which the subscription was not active, whether those were credited or a coupon had paid
-    for them. The part of a fee that an older plan was paid in advance counts.
+    for them. The part of a fixed charge's fee that an older plan was paid in advance counts.
     """
     invoice_ids = {fee.invoice_id for fee in fees if fee.invoice_id is not None}
     notes = reader.tx.find(CreditNote, within("invoice_id", invoice_ids)) if invoice_ids else []
@@ -112,7 +112,9 @@ def _less_unused_time(reader: Reader, context: BillingContext, fees: Sequence[Fe
 
 
 def _less(fee: Fee, items: Sequence[CreditNoteItem], unused: Decimal) -> Fee:
-    own, paid_cents = [item for item in items if item.fee_id == fee.id], paid_before_cents(fee)
+    own = [item for item in items if item.fee_id == fee.id]
+    # What an older plan was paid for recurring usage counts there alone.
+    paid_cents = paid_before_cents(fee) if fee.fee_type == FeeType.FIXED_CHARGE else 0
     less = add(total(item.precise_amount_cents for item in own), unused)
     return replace(
         fee,

@@ -10,21 +10,18 @@ from usagebill.core.copies import replace
 from usagebill.core.currencies import subunits
 from usagebill.core.days import days_billed
 from usagebill.core.fees import Fee, FeeItem, FeeType
-from usagebill.core.fixed_charge_deductions import PaidInAdvance, less_paid_before, paid_before_cents
 from usagebill.core.fixed_charges import (
     Term,
     days_left,
-    days_paid_and_left,
     fixed_charge_is_due,
     terms_in,
     units_in,
 )
-from usagebill.core.instants import MICROSECOND
-from usagebill.core.invoices.life_cycle import BILLED, BILLED_AND_KEPT, IN_ARREARS
+from usagebill.core.invoices.life_cycle import BILLED, IN_ARREARS
 from usagebill.core.invoices.opening import new_fee
-from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.numbers import decimal_text, total
-from usagebill.core.periods import Succession, Window, advance_window, is_same_period
+from usagebill.core.periods import Window, advance_window, is_same_period
 from usagebill.core.plans import FixedCharge, FixedChargeUnits
 from usagebill.core.pricing import Properties, amount_details, parse_properties
 from usagebill.core.pricing.fees import FeeAmounts
@@ -33,13 +30,12 @@ from usagebill.core.pricing.fixed_charges import (
     fixed_charge_usage,
     units_change_amounts,
 )
-from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage import Usage
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.queries.fees import fees_before
-from usagebill.queries.subscriptions import find_subscription
+from usagebill.rating.fees.paid_before import less_what_older_plans_were_paid
 from usagebill.runtime.work import Reader
-from usagebill.storage.conditions import asc, at_most, eq, ne, related, within
+from usagebill.storage.conditions import at_most, eq, related, within
 
 
 def fixed_charge_fees(reader: Reader, context: BillingContext) -> list[Fee]:
@@ -51,7 +47,7 @@ def fixed_charge_fees(reader: Reader, context: BillingContext) -> list[Fee]:
     for charge in context.definition.fixed_charges:
         fee = _fee(reader, context, charge, window)
         if fee is not None:
-            fees.append(_less_what_older_plans_were_paid(reader, context, charge, fee, fees))
+            fees.append(less_what_older_plans_were_paid(reader, context, fee, fees) if charge.prorated else fee)
     return fees
 
 
@@ -172,89 +168,6 @@ def fixed_charge_details(charge: FixedCharge, properties: Properties, usage: Usa
     """The details of how the charge model computed the price, as the fee keeps them."""
     priced = fixed_charge_usage(charge.charge_model, units=usage.units, full_units=usage.full_units)
     return amount_details(charge.charge_model, properties, priced)
-
-
-def _less_what_older_plans_were_paid(
-    reader: Reader, context: BillingContext, charge: FixedCharge, fee: Fee, earlier: Sequence[Fee]
-) -> Fee:
-    """After an upgrade, deduct what older plans were paid in advance for the same add-on and days from the new plan's
-    fee, whether that is in advance or in arrears.
-
-    Each day is deducted once: `earlier` are the fees of the invoice before this one.
-    """
-    if not charge.prorated or context.subscription.origin != Succession.UPGRADE:
-        return fee
-    paid = _paid_by_older_plans(reader, context, fee)
-    return less_paid_before(fee, paid, [*_fees_of_these_days(reader, context, fee), *earlier]) if paid else fee
-
-
-def _paid_by_older_plans(reader: Reader, context: BillingContext, fee: Fee) -> list[PaidInAdvance]:
-    """The payments in advance for the fee's add-on, by subscriptions that upgrades ended, for days of the fee's window.
-
-    A day was paid by the last plan that billed it in advance; what that plan deducted counts as paid.
-    """
-    if fee.from_datetime is None or fee.to_datetime is None:
-        return []
-    payments, subscription = [], context.subscription
-    unpaid_from = fee.from_datetime
-    while subscription.origin == Succession.UPGRADE and subscription.previous_subscription_id is not None:
-        older = find_subscription(reader, subscription.previous_subscription_id)
-        if older is None:
-            break
-        subscription = older
-        rest = Window(start=unpaid_from, end=fee.to_datetime, duration=0)
-        for old in _fees_in_advance(reader, subscription, fee):
-            until = old.to_datetime
-            cents = old.amount_cents + paid_before_cents(old)
-            if cents <= 0 or until is None or until < rest.start:
-                continue
-            days, left = days_paid_and_left(
-                _billing_timestamp(reader, old) or old.created_at,
-                until,
-                rest,
-                context.cycle.tz,
-                upgraded=context.ended_by_upgrade,
-            )
-            if left:
-                payments.append(PaidInAdvance(cents=cents, days=days, days_left=left))
-            unpaid_from = max(unpaid_from, until + MICROSECOND)
-    return payments
-
-
-def _fees_in_advance(reader: Reader, subscription: Subscription, fee: Fee) -> list[Fee]:
-    """The fees in advance of an older subscription for the fee's add-on."""
-    return reader.tx.find(
-        Fee,
-        eq("subscription_id", subscription.id),
-        eq("fee_type", FeeType.FIXED_CHARGE),
-        ne("invoice_id", fee.invoice_id),
-        eq("add_on_id", fee.add_on_id),
-        eq("pay_in_advance", True),
-        eq("currency", fee.currency),
-        related(Invoice, "invoice_id", within("status", BILLED_AND_KEPT)),
-        order=[asc("created_at"), asc("id")],
-    )
-
-
-def _fees_of_these_days(reader: Reader, context: BillingContext, fee: Fee) -> list[Fee]:
-    """The subscription's fees for the same add-on on earlier invoices, for days of the fee's window."""
-    return fees_before(
-        reader,
-        context,
-        eq("fee_type", FeeType.FIXED_CHARGE),
-        eq("add_on_id", fee.add_on_id),
-        related(Invoice, "invoice_id", within("status", BILLED_AND_KEPT)),
-    )
-
-
-def _billing_timestamp(reader: Reader, fee: Fee) -> datetime | None:
-    """The billing timestamp of the fee's subscription on the fee's invoice."""
-    period = reader.tx.first(
-        BillingPeriod,
-        eq("invoice_id", fee.invoice_id),
-        eq("subscription_id", fee.subscription_id),
-    )
-    return None if period is None else period.timestamp
 
 
 def fixed_charge_item(charge: FixedCharge, add_on: AddOn) -> FeeItem:

@@ -3,8 +3,8 @@
 Within a period each event is billed by itself. When the next one begins, the quantity at the end of the elapsed period
 is billed again at the full price: on the period's invoice if the charge is invoiceable, else as fees without invoice.
 
-A plan that follows another opens with the quantity of that moment, for the days left of its first period, unless the
-plan before has been paid for them in advance.
+A plan that follows another opens with the quantity of that moment, for the days left of its first period. Days that
+older plans were paid for in advance are not billed again.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from usagebill.core.fees import Fee
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import IN_ARREARS, InvoicingReason
 from usagebill.core.numbers import total
-from usagebill.core.periods import Succession, Window as Span, is_empty
+from usagebill.core.paid_before import whole_units
+from usagebill.core.periods import Window as Span, is_empty
 from usagebill.core.periods.calendar import day_end, day_start
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.subscriptions import Subscription, begins_at
 from usagebill.queries.billing_periods import BillingContext
-from usagebill.queries.plans import charges_then, metric_of, plan_definition
-from usagebill.queries.subscriptions import find_subscription, plan_id_at, successor_of
+from usagebill.queries.plans import plan_definition
 from usagebill.rating.charge_scope import ChargeScope, usage_window
 from usagebill.rating.current_usage import contract_window
 from usagebill.rating.fees.charges import UsageToBill, charge_fee
+from usagebill.rating.fees.paid_before import less_days_of_older_plans
 from usagebill.rating.usage import charge_results
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq, missing
@@ -39,7 +40,7 @@ def renewal_fees(reader: Reader, context: BillingContext) -> list[Fee]:
     """The renewals on a billing period's invoice, charge by charge; empty ones are left out."""
     return [
         fee
-        for charge in _renewed(reader, context, invoiceable=True)
+        for charge in _renewed(context, invoiceable=True)
         for fee in renewals_of(reader, context, charge)
         if fee.units or fee.amount_cents or fee.events_count
     ]
@@ -52,17 +53,15 @@ def standalone_renewals(reader: Reader, context: BillingContext) -> list[Fee]:
     """
     return [
         replace(fee, invoice_id=None, self_billed=False, pay_in_advance=True, created_at=reader.now)
-        for charge in _renewed(reader, context, invoiceable=False)
+        for charge in _renewed(context, invoiceable=False)
         if not _is_renewed(reader, context, charge)
         for fee in renewals_of(reader, context, charge)
     ]
 
 
 def opens_with_charges(reader: Reader, subscription: Subscription) -> bool:
-    """Whether the subscription has recurring charges in advance that the plan before it did not have in advance."""
-    charges = recurring_in_advance(plan_definition(reader, subscription.plan_id))
-    metrics = {charge.billable_metric_id for charge in charges}
-    return bool(metrics) and not metrics <= _metrics_before(reader, subscription, reader.now)
+    """Whether the subscription has recurring charges in advance, which open with what was there before it."""
+    return bool(recurring_in_advance(plan_definition(reader, subscription.plan_id)))
 
 
 def recurring_in_advance(definition: PlanDefinition) -> list[Charge]:
@@ -74,41 +73,15 @@ def recurring_in_advance(definition: PlanDefinition) -> list[Charge]:
     ]
 
 
-def _metrics_in_advance(reader: Reader, subscription: Subscription | None, at: datetime) -> set[str]:
-    """The recurring metrics that the subscription's plan charged in advance at `at`, whatever became of it."""
-    if subscription is None:
-        return set()
-    charges = charges_then(reader, plan_id_at(reader, subscription, at), at)
-    in_advance = [charge for charge in charges if charge.pay_in_advance]
-    return {charge.billable_metric_id for charge in in_advance if metric_of(reader, charge).recurring}
-
-
-def _metrics_before(reader: Reader, subscription: Subscription, at: datetime) -> set[str]:
-    """The metrics that the plan before charged in advance: they are paid for the period of the change."""
-    return _metrics_in_advance(reader, find_subscription(reader, subscription.previous_subscription_id or ""), at)
-
-
-def _renewed(reader: Reader, context: BillingContext, *, invoiceable: bool) -> list[Charge]:
-    """The charges to renew: at an end only if a downgrade follows whose plan has them in advance too; at the start of a
-    plan that follows another those that the plan before did not have in advance.
-    """
+def _renewed(context: BillingContext, *, invoiceable: bool) -> list[Charge]:
+    """The charges to renew or to open with; none at an end: the days after it are not the plan's."""
     elapsed, reason = context.boundaries.charges, context.period.invoicing_reason
     charges = [charge for charge in recurring_in_advance(context.definition) if charge.invoiceable is invoiceable]
-    if not charges:
-        return []
-    if _is_opening(context):
-        paid = _metrics_before(reader, context.subscription, context.invoice.created_at)
-        return [charge for charge in charges if charge.billable_metric_id not in paid]
-    if elapsed is None or not IN_ARREARS[reason].usage:
-        return []
-    if is_empty(elapsed.start, elapsed.end, context.cycle.tz, ends=context.ended):
-        return []
-    if not context.ended:
+    if not charges or _is_opening(context):
         return charges
-    if context.subscription.succession != Succession.DOWNGRADE:
+    if elapsed is None or not IN_ARREARS[reason].usage or context.ended:
         return []
-    following = _metrics_in_advance(reader, successor_of(reader, context.subscription), context.invoice.created_at)
-    return [charge for charge in charges if charge.billable_metric_id in following]
+    return [] if is_empty(elapsed.start, elapsed.end, context.cycle.tz, ends=False) else charges
 
 
 def _is_opening(context: BillingContext) -> bool:
@@ -142,10 +115,18 @@ def _elapsed(context: BillingContext) -> Window:
 
 def renewals_of(reader: Reader, context: BillingContext, charge: Charge) -> list[Fee]:
     """The renewal of one charge, dated to the period that begins: its whole quantity, not prorated; or what a plan that
-    follows another opens with.
+    follows another opens with. Days that older plans were paid for are left out.
     """
-    if _is_opening(context):
-        return _opening(reader, context, charge)
+    opens = _is_opening(context)
+    lines = _opening(reader, context, charge) if opens else _renewal(reader, context, charge)
+
+    def carried() -> Decimal:
+        return total(whole_units(line) for line in (lines if opens else _opening(reader, context, charge)))
+
+    return less_days_of_older_plans(reader, context, lines, carried=carried)
+
+
+def _renewal(reader: Reader, context: BillingContext, charge: Charge) -> list[Fee]:
     subscription, window = context.subscription, _elapsed(context)
     usage = UsageToBill(
         invoice=context.invoice,
@@ -168,12 +149,15 @@ def renewals_of(reader: Reader, context: BillingContext, charge: Charge) -> list
 
 
 def _opening(reader: Reader, context: BillingContext, charge: Charge) -> list[Fee]:
-    """The quantity of before the change, for the days left of the first charges period if the charge is prorated."""
+    """The quantity of before the change, for the days left of the first charges period if the charge is prorated, else
+    for all of it.
+    """
     subscription, tz = context.subscription, context.cycle.tz
     first, last = _coming(context)
     begun = begins_at(subscription) or first
     days = context.cycle.period(local_date(begun, tz), context.cycle.charges_interval).days
-    window = usage_window(Span(start=max(first, begun), end=last, duration=days), tz, subscription)
+    since = max(first, begun) if charge.prorated else first
+    window = usage_window(Span(start=since, end=last, duration=days), tz, subscription)
     usage = UsageToBill(
         invoice=context.invoice, subscription=subscription, definition=context.definition, window=window
     )

@@ -34,7 +34,13 @@ from usagebill.rating.events import event_price
 from usagebill.rating.fees.fixed_charges import added_units_fee
 from usagebill.rating.fees.in_advance import EventBilling, advance_fee, event_billing
 from usagebill.rating.fees.renewals import renewals_of
-from usagebill.rating.recounts.as_of import are_others_changed, context_as_of, definition_then, has_moved
+from usagebill.rating.recounts.as_of import (
+    are_others_changed,
+    context_as_of,
+    deducts_from_others,
+    definition_then,
+    has_moved,
+)
 from usagebill.rating.recounts.report import Recounts
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, within
@@ -121,6 +127,8 @@ def _renewal(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator
             return CHANGED
         if has_moved(reader, period):
             return MOVED
+        if deducts_from_others(context.subscription, charge) and are_others_changed(reader, invoice, at):
+            return INVOICES_CHANGED
         before = list(differences("", "", expected(at - MICROSECOND), fee))
         return SAME_INSTANT if before != list(differences("", "", expected(at), fee)) else None
 

@@ -11,6 +11,7 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import share_second
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.periods import Succession
 from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan, PlanDefinition
 from usagebill.core.recounts import SAME_INSTANT, is_changed_beside
 from usagebill.core.subscriptions import Subscription
@@ -107,6 +108,11 @@ def units_doubt(reader: Reader, period: BillingPeriod, at: datetime) -> str | No
     """The doubt about a fixed charge with units decided at the very instant of the count; None if there are none."""
     decided = eq("subscription_id", period.subscription_id), eq("created_at", at)
     return SAME_INSTANT if reader.tx.first(FixedChargeUnits, *decided) is not None else None
+
+
+def deducts_from_others(subscription: Subscription, charge: Charge) -> bool:
+    """Whether fees of the charge may be less what older plans were paid, so that they depend on other invoices."""
+    return charge.pay_in_advance and subscription.origin == Succession.UPGRADE
 
 
 def are_others_changed(reader: Reader, invoice: Invoice, at: datetime) -> bool:

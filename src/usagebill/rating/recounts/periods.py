@@ -33,6 +33,7 @@ from usagebill.rating.fees.usage import last_day_usage, period_usage
 from usagebill.rating.recounts.as_of import (
     are_others_changed,
     context_as_of,
+    deducts_from_others,
     has_moved,
     is_followed_since,
     question,
@@ -158,6 +159,8 @@ class Lines:
         if (charge.prorated or is_level) and has_moved(self.reader, self.period):
             return MOVED
         if is_followed_since(self.reader, context.subscription, at):
+            return INVOICES_CHANGED
+        if deducts_from_others(context.subscription, charge) and are_others_changed(self.reader, self.invoice, at):
             return INVOICES_CHANGED
         if not complete:
             return WHILE_MADE

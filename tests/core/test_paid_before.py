@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from hypothesis import given, strategies as st
 from tests.core.builders import fee
 from tests.money import share
 
 from usagebill.core.fees import Fee
-from usagebill.core.fixed_charge_deductions import PaidInAdvance, less_paid_before, paid_before_cents
+from usagebill.core.paid_before import PaidInAdvance, less_days_paid, less_paid_before, paid_before_cents, share_held
 
 
 def seats(cents: int, id: str = "new", add_on: str = "seats") -> Fee:
     return fee(cents, id=id, add_on_id=add_on, fee_type="fixed_charge")
 
 
-def paid(cents: int, days: int = 30, left: int = 30) -> PaidInAdvance:
-    return PaidInAdvance(cents=cents, days=days, days_left=left)
+def paid(cents: int, days: int = 30, left: int = 30, given_back: int = 0) -> PaidInAdvance:
+    return PaidInAdvance(cents=cents, days=days, days_left=left, given_back=Decimal(given_back))
 
 
 @pytest.mark.parametrize(
@@ -29,6 +31,9 @@ def paid(cents: int, days: int = 30, left: int = 30) -> PaidInAdvance:
         (500, [paid(1000)], 500),
         (0, [paid(1000)], 0),
         (3000, [], 0),
+        # What was given back of it pays for nothing.
+        (3000, [paid(1000, left=15, given_back=200)], 300),
+        (3000, [paid(1000, left=15, given_back=600)], 0),
     ],
 )
 def test_what_is_left_of_what_was_paid_is_taken_off_down_to_nothing(
@@ -56,6 +61,27 @@ def test_it_pays_once_for_several_fees_of_the_add_on_and_not_for_other_add_ons()
     assert less_paid_before(seats(700, "other", add_on="support"), old, [first]).amount_cents == 0
 
 
+@pytest.mark.parametrize(
+    ("payment", "days"),
+    [
+        (paid(3000, left=19), "19"),
+        (paid(3000, left=19, given_back=1000), "9"),
+        (paid(3000, left=19, given_back=1900), "0"),
+        (paid(3000, left=19, given_back=3000), "0"),
+        (paid(0, left=19), "19"),
+    ],
+)
+def test_days_that_were_given_back_are_no_longer_paid(payment: PaidInAdvance, days: str) -> None:
+    assert payment.unused_days == Decimal(days)
+
+
+@pytest.mark.parametrize(("share", "cents"), [("0.25", 750), ("0", 1000), ("1", 0)])
+def test_days_that_are_paid_are_left_out_at_the_new_price(share: str, cents: int) -> None:
+    owed = less_days_paid(seats(1000), Decimal(share), [paid(2100, days=7, left=5)])
+    assert (owed.amount_cents, paid_before_cents(owed)) == (cents, 1000 - cents)
+    assert owed.basis["paid_before"] == [{"paid_cents": 2100, "paid_days": 7, "days_left": 5}]
+
+
 @given(st.lists(st.integers(0, 10**7), max_size=5), st.integers(0, 10**7), st.integers(1, 366), st.data())
 def test_no_more_is_taken_off_than_was_left_and_no_fee_falls_below_zero(
     cents: list[int], old: int, days: int, data: st.DataObject
@@ -67,3 +93,12 @@ def test_no_more_is_taken_off_than_was_left_and_no_fee_falls_below_zero(
     taken = sum(cents) - sum(line.amount_cents for line in fees)
     assert taken == min(sum(cents), left.left_cents) <= old
     assert all(line.amount_cents >= 0 for line in fees)
+
+
+@pytest.mark.parametrize(
+    ("held", "paid_for", "share"),
+    [("2", ["2"], "1"), ("1", ["1", "1"], "0.5"), ("0", ["2"], "0"), ("5", ["2"], "1"), ("0", [], "1")],
+)
+def test_only_units_that_are_left_were_paid_for(held: str, paid_for: list[str], share: str) -> None:
+    fees = [fee(100, units=Decimal(units)) for units in paid_for]
+    assert share_held(Decimal(held), fees) == Decimal(share)
