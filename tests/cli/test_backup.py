@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sqlite3
 import stat
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from tests.scenarios import plan_fields
+from tests.test_docs import ROOT
 
 from usagebill import Billing
 from usagebill.cli import main
@@ -115,6 +118,18 @@ def test_findings_of_the_audit_are_told(file: Path, tmp_path: Path) -> None:
     # It is what the database is, so it is kept.
     assert (tmp_path / "copy.db").exists()
     assert back_up(file, tmp_path / "unaudited.db", "--no-audit").exit_code == 0
+
+
+def test_a_file_is_backed_up_before_it_is_upgraded(tmp_path: Path) -> None:
+    file = tmp_path / "billing.db"
+    file.write_bytes(gzip.decompress((ROOT / "tests" / "upgrades" / "v55.db.gz").read_bytes()))
+    before = file.read_bytes()
+    done = back_up(file, tmp_path / "copy.db", "--json")
+    assert done.exit_code == 0, done.output
+    assert "schema version 55" in json.loads(done.stdout)["not_audited"]
+    assert file.read_bytes() == before
+    with closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+        assert copy.execute("PRAGMA user_version").fetchone() == (55,)
 
 
 def test_servers_are_backed_up_by_their_own_tools(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ import click
 from usagebill.cli.audit import print_report, reports_of
 from usagebill.cli.options import as_json, database, print_json, refusals
 from usagebill.storage.addresses import is_url
+from usagebill.storage.sqlite import SqliteStore
 from usagebill.storage.sqlite.backup import DamagedFile, back_up
+from usagebill.storage.sqlite.schema import OlderFile
 
 
 @click.command()
@@ -30,6 +32,7 @@ def backup(file: Path, audited: bool, path: str, json_output: bool) -> None:
 
     FILE, which must not exist, holds everything of one instant. It appears when it is complete; a copy that was
     interrupted is left as FILE.partial. Exits with 1 if the audit finds anything; FILE is then what the database is.
+    A file of an earlier version is copied, not upgraded, and its copy cannot be audited.
     Events in ClickHouse need no backup: they are sent there again. PostgreSQL has its own tools for this.
     """
     if is_url(path):
@@ -45,18 +48,31 @@ def backup(file: Path, audited: bool, path: str, json_output: bool) -> None:
             raise click.ClickException(f"the copy is damaged, and so is {path}: {problem}") from problem
         except OSError as problem:
             raise click.ClickException(f"{file}: {problem.strerror or problem}") from problem
-    reports = reports_of(str(file)) if audited else []
+    older = _is_older(file)
+    reports = reports_of(str(file)) if audited and older is None else []
     found = sum(report.found for _, report in reports)
     if json_output:
         print_json(
             {
                 "file": str(file),
                 "bytes": file.stat().st_size,
+                "not_audited": older,
                 "organizations": [{"id": organization.id, **asdict(report)} for organization, report in reports],
             }
         )
     else:
         click.echo(f"{file}: {file.stat().st_size:,} bytes")
+        if older is not None:
+            click.echo(f"not audited: {older}")
         for organization, report in reports:
             print_report(organization.name, report)
     sys.exit(1 if found else 0)
+
+
+def _is_older(file: Path) -> str | None:
+    """Why this version cannot audit the copy of an earlier version's file, such as one made before an upgrade."""
+    try:
+        SqliteStore(file, read_only=True).close()
+    except OlderFile as problem:
+        return str(problem)
+    return None
