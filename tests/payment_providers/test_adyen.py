@@ -413,6 +413,7 @@ def test_a_link_to_pay_an_invoice_on(http: HttpPaymentProviders, adyen: AdyenSer
         payable_type=PayableType.INVOICE,
         payable_id="inv-1",
         creates=True,
+        happened_at=NOW,
     )
 
 

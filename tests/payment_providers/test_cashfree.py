@@ -182,6 +182,7 @@ def test_a_link_that_is_paid(
         payable_type=PayableType.INVOICE,
         payable_id="inv-1",
         creates=True,
+        happened_at=NOW,
     )
     without_order = understood(http, main, cashfree.link_event("page-1", order=None))
     assert isinstance(without_order, PaymentMoved)

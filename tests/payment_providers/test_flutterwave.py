@@ -144,6 +144,7 @@ def test_what_was_paid_is_what_was_verified(
         payable_type=PayableType.INVOICE,
         payable_id="inv-1",
         creates=True,
+        happened_at=NOW,
     )
     assert flutterwave.lines()[-1] == "GET /transactions/2859500/verify"
 

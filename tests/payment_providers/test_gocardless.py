@@ -353,6 +353,7 @@ def test_what_is_reported_of_debits(
         payment_status=status,
         is_current=True,
         is_disputed=action == "charged_back",
+        happened_at=NOW,
         payable_type=PayableType.INVOICE,
         payable_id="inv-1",
         error_code=f"payments_{action}" if has_failed else None,

@@ -687,6 +687,7 @@ def test_a_payment_that_succeeds_later(
         payable_id="inv-1",
         payment_id="p-1",
         method=visa("pm_1"),
+        happened_at=NOW,
     )
 
 

@@ -63,6 +63,7 @@ class FlutterwaveServer(PaymentServer):
             "amount": page["amount"] if amount is None else amount,
             "currency": page["currency"],
             "status": verified,
+            "created_at": self.now().isoformat(),
             "meta": page["meta"] if self.repeats_meta else None,
         }
         self.transactions[id] = transaction

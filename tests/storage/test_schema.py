@@ -382,6 +382,7 @@ TABLES_OF_VERSIONS = {
     62: "61ad6f548fa8d407",
     63: "61ad6f548fa8d407",
     64: "ed29f9eb77fb701d",
+    65: "2269f7757a9a3a23",
 }
 
 

@@ -69,6 +69,7 @@ def followed(payment: Payment, moved: PaymentMoved, *, method_id: str | None, no
     Its amount is what was received, should that be another than was asked for.
     """
     received = moved.amount_cents if moved.payment_status == ChargeStatus.SUCCEEDED else None
+    received_at = received_on(moved, now) or payment.received_at
     return replace(
         payment,
         amount_cents=payment.amount_cents if received is None else received,
@@ -80,8 +81,16 @@ def followed(payment: Payment, moved: PaymentMoved, *, method_id: str | None, no
         payment_method_id=method_id,
         next_action={} if moved.payment_status not in LIVE else payment.next_action,
         unanswered=False,
+        received_at=received_at,
         updated_at=now,
     )
+
+
+def received_on(moved: PaymentMoved, now: datetime) -> datetime | None:
+    """When the provider took the money, by its own word; its clock may be ahead of ours."""
+    if moved.payment_status != ChargeStatus.SUCCEEDED or moved.happened_at is None:
+        return None
+    return min(moved.happened_at, now)
 
 
 def returned(payment: Payment, moved: PaymentMoved, now: datetime) -> Payment:

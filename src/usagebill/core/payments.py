@@ -72,7 +72,8 @@ class Payment:
     With a `connection_id` it is collected by that provider: `status` is the provider's own state, `payment_status`
     ours; `status` is a `MoneyBack` or `SurplusBack` once money of it is to be given back, or `TakenBack`. `sent` is the
     request that the provider was sent. While it is `unanswered` (the outcome is unknown), the same request is resent,
-    however much has changed meanwhile. `method` is the payment method as it was at the time.
+    however much has changed meanwhile. `method` is the payment method as it was at the time. `received_at` is when the
+    provider took the money, by its own word; null if that came at once, or without a time.
     """
 
     id: str
@@ -100,6 +101,7 @@ class Payment:
     sent: Charge | None = None
     unanswered: bool = False
     sent_at: datetime | None = None
+    received_at: datetime | None = None
     # False while its invoice is hidden.
     is_shown: bool = True
 

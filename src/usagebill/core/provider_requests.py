@@ -468,12 +468,13 @@ class PaymentMoved:
     `method` is the payment method, as far as known; `known_as` are other ids by which we may know the payment.
 
     `is_current`: no older state follows, so that a failure undoes a success. `is_disputed`: the customer's bank has
-    taken the money back as the customer wanted.
+    taken the money back as the customer wanted. `happened_at` is when that was, if the provider tells.
     """
 
     provider_payment_id: str
     status: str
     payment_status: ChargeStatus
+    happened_at: datetime | None = None
     is_current: bool = False
     is_disputed: bool = False
     amount_cents: int | None = None

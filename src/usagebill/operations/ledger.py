@@ -382,18 +382,20 @@ def _payment(reader: Reader, payment: Payment) -> Document:
 
 
 def _received_on(reader: Reader, payment: Payment, billing_entity_id: str) -> date | None:
-    """The day on which money recorded by hand was received; None for a provider's, which is received as it succeeds.
-
-    A day without a time of day is midnight UTC.
+    """The day on which money was received, by hand or by the provider's own word; None for what is received as it
+    succeeds. By hand, a day without a time of day is midnight UTC.
     """
     if not payment.is_manual:
-        return None
+        received_at = payment.received_at
+        return None if received_at is None else local_date(received_at, _zone(reader, billing_entity_id))
     paid_at = payment.created_at.astimezone(UTC)
     return paid_at.date() if paid_at.time() == time() else local_date(paid_at, _zone(reader, billing_entity_id))
 
 
 def _allocation(reader: Reader, part: RequestedInvoice) -> Document:
     request = request_of(reader, part.payment_request_id)
+    of_request = eq("payment_request_id", request.id), eq("payment_status", ChargeStatus.SUCCEEDED)
+    payment = reader.tx.first(Payment, *of_request)
     return Document(
         type=DocumentType.ALLOCATION,
         id=part.id,
@@ -401,6 +403,7 @@ def _allocation(reader: Reader, part: RequestedInvoice) -> Document:
         billing_entity_id=request.billing_entity_id,
         currency=request.currency,
         number=_found(reader, Invoice, part.invoice_id).number,
+        day=None if payment is None else _received_on(reader, payment, request.billing_entity_id),
         entries=allocation_entries(part),
     )
 

@@ -26,6 +26,7 @@ from usagebill.core.payment_notices import (
     is_final,
     outcome_of,
     reaction_to,
+    received_on,
     returned,
     why_not_recorded,
 )
@@ -330,6 +331,7 @@ def _new_payment(work: Work, connection: PaymentConnection, moved: PaymentMoved)
         is_shown=collectable.is_shown,
         invoice_id=collectable.invoice_id,
         payment_request_id=collectable.payment_request_id,
+        received_at=received_on(moved, work.now),
     )
     PAYABLES[collectable.type].attempt(work, collectable.id)
     work.tx.insert(payment)

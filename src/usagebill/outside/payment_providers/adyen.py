@@ -53,6 +53,7 @@ from usagebill.core.provider_requests import (
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.outside.payment_providers.fields import (
     digest,
+    instant,
     items,
     number,
     required_int,
@@ -437,6 +438,7 @@ def _payment_moved(item: Json, has_succeeded: bool) -> PaymentMoved:
         provider_payment_id=required_text(item, "pspReference"),
         status="succeeded" if has_succeeded else "failed",
         payment_status=ChargeStatus.SUCCEEDED if has_succeeded else ChargeStatus.FAILED,
+        happened_at=instant(item, "eventDate"),
         amount_cents=from_minor_units("adyen", required_int(item, "amount", "value"), currency),
         currency=currency,
         payable_type=named.payable_type,

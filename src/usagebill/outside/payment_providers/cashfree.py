@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
@@ -26,7 +27,7 @@ from usagebill.core.provider_requests import (
     Unhandled,
 )
 from usagebill.core.statuses import ChargeStatus
-from usagebill.outside.payment_providers.fields import digest, required_text, text, value
+from usagebill.outside.payment_providers.fields import digest, instant, required_text, text, value
 from usagebill.outside.payment_providers.http import Said, failed
 from usagebill.outside.payment_providers.port import PaymentProvider
 from usagebill.process.json_text import Json, JsonObject, parse_json
@@ -135,7 +136,7 @@ class CashfreeProvider(PaymentProvider):
         link = value(event, "data")
         if _named(link).payable_id is None:
             return (Unhandled(reason="the link is not one of ours"),)
-        return (_paid(link),)
+        return (replace(_paid(link), happened_at=instant(event, "event_time")),)
 
 
 def _named(link: Json) -> NamedPayable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from usagebill.process.json_text import Json
 
@@ -39,6 +40,18 @@ def required_int(said: Json, *path: str) -> int:
     if isinstance(item, bool) or not isinstance(item, int):
         raise ValueError(f"{'.'.join(path)} is not a whole number")
     return item
+
+
+def instant(said: Json, *path: str) -> datetime | None:
+    """An instant, as seconds since 1970 or in ISO 8601, in UTC if it names no zone; None for anything else."""
+    item = value(said, *path)
+    try:
+        if isinstance(item, int) and not isinstance(item, bool):
+            return datetime.fromtimestamp(item, UTC)
+        named = datetime.fromisoformat(item) if isinstance(item, str) else None
+    except (ValueError, OverflowError, OSError):
+        return None
+    return named.replace(tzinfo=UTC) if named is not None and named.tzinfo is None else named
 
 
 def items(said: Json, *path: str) -> list[Json]:

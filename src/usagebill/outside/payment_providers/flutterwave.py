@@ -23,7 +23,7 @@ from usagebill.core.provider_requests import (
     Unhandled,
 )
 from usagebill.core.statuses import ChargeStatus
-from usagebill.outside.payment_providers.fields import digest, required_text, text, value
+from usagebill.outside.payment_providers.fields import digest, instant, required_text, text, value
 from usagebill.outside.payment_providers.http import failed
 from usagebill.outside.payment_providers.port import PaymentProvider
 from usagebill.process.json_text import Json, JsonObject, parse_json
@@ -147,6 +147,7 @@ def _paid(transaction: Json, named: NamedPayable) -> PaymentMoved:
         provider_payment_id=required_text(transaction, "id"),
         status="successful",
         payment_status=ChargeStatus.SUCCEEDED,
+        happened_at=instant(transaction, "created_at"),
         amount_cents=from_major_units("flutterwave", value(transaction, "amount"), currency),
         currency=currency,
         payable_type=named.payable_type,

@@ -48,7 +48,7 @@ from usagebill.core.provider_requests import (
     Unhandled,
 )
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
-from usagebill.outside.payment_providers.fields import items, required_int, required_text, text, value
+from usagebill.outside.payment_providers.fields import instant, items, required_int, required_text, text, value
 from usagebill.outside.payment_providers.http import Said, failed
 from usagebill.outside.payment_providers.port import PaymentProvider, unsent
 from usagebill.process.json_text import Json, JsonObject, encode_json, parse_json
@@ -299,6 +299,8 @@ class GoCardlessProvider(PaymentProvider):
             provider_payment_id=id,
             status=state,
             payment_status=status,
+            # An event of an earlier state has another time.
+            happened_at=instant(event, "created_at") if state == action else None,
             is_current=True,
             is_disputed=state == "charged_back",
             payable_type=named.payable_type,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from usagebill.core.payment_providers import PaymentConnection, from_minor_units
@@ -26,7 +27,7 @@ from usagebill.core.provider_requests import (
     Unhandled,
 )
 from usagebill.core.statuses import ChargeStatus
-from usagebill.outside.payment_providers.fields import required_int, required_text, text, value
+from usagebill.outside.payment_providers.fields import instant, required_int, required_text, text, value
 from usagebill.outside.payment_providers.stripe.client import StripeClient, segment
 from usagebill.outside.payment_providers.stripe.shapes import default_method, details, refund_status
 from usagebill.process.json_text import Json, parse_json
@@ -78,7 +79,8 @@ def meaning(client: StripeClient, connection: PaymentConnection, notice: Notice)
         return Unhandled(reason="it is about another organization")
     match notice.type:
         case "payment_intent.succeeded" | "payment_intent.payment_failed" | "payment_intent.canceled":
-            return payment_moved(client, connection, subject, has_succeeded=notice.type.endswith(".succeeded"))
+            moved = payment_moved(client, connection, subject, has_succeeded=notice.type.endswith(".succeeded"))
+            return replace(moved, happened_at=instant(event, "created"))
         case "setup_intent.succeeded":
             return _method_set_up(client, connection, subject)
         case "customer.updated":
