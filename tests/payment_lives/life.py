@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -17,13 +17,17 @@ from usagebill.core.invoices.life_cycle import NOT_TO_BE_PAID
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.ledger import Account as LedgerAccount, Movement
 from usagebill.core.payment_providers import PaymentConnection
-from usagebill.core.payments import OUTCOME_UNKNOWN, Payment, RefundAttempt
-from usagebill.core.provider_requests import Request
+from usagebill.core.payment_requests import dues
+from usagebill.core.payments import LIVE, OUTCOME_UNKNOWN, Payment, PaymentPage, RefundAttempt
+from usagebill.core.provider_requests import Charge, CheckoutUrl, PageUrl, PayableType, Request
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.outside.payment_providers.kinds import HttpPaymentProviders
 from usagebill.queries.payment_providers import notice_path
+from usagebill.queries.payment_requests import Debt, debt_of
 from usagebill.queries.payments import paid_invoices
 from usagebill.runtime.clock import ManualClock
+from usagebill.runtime.work import Reader
+from usagebill.storage.conditions import within
 
 A = TypeVar("A")
 START = datetime(2024, 3, 5, 9, tzinfo=UTC)
@@ -39,16 +43,33 @@ class Killed(BaseException):
 
 
 class Mortal(HttpPaymentProviders):
-    """The providers, asked by a process that may die of the next answer."""
+    """The providers, asked by a process that may die of the next answer. `watch` sees each one before the process."""
 
     dies = False
+    watch: Callable[[PaymentConnection, Request[Any], object], None] | None = None
 
     def ask(self, connection: PaymentConnection, request: Request[A]) -> A:
         answer = super().ask(connection, request)
+        if self.watch is not None:
+            self.watch(connection, request, answer)
         if self.dies:
             self.dies = False
             raise Killed
         return answer
+
+
+def _whole_debt(reader: Reader, payable_type: PayableType, payable_id: str) -> Debt:
+    """The debt with all invoices and requests that hang together by requests over several invoices."""
+    debt = debt_of(reader, payable_type, payable_id)
+    while True:
+        parts = [debt_of(reader, PayableType.PAYMENT_REQUEST, id) for id in debt.request_ids]
+        whole = Debt(
+            debt.invoice_ids.union(*(part.invoice_ids for part in parts)),
+            debt.request_ids.union(*(part.request_ids for part in parts)),
+        )
+        if whole == debt:
+            return debt
+        debt = whole
 
 
 class Life:
@@ -79,6 +100,9 @@ class Life:
             ]
             for providers in self.providers:
                 self._closing.callback(providers.close)
+            if self.workers == 1:
+                # Another worker would change what is due between the answer and the look at it.
+                self.providers[0].watch = self._check_door
             yield
 
     @property
@@ -361,6 +385,43 @@ class Life:
             dues = {item.number: (item.due_cents, item.status.value) for item in self._invoices(account)}
             self.told[-1] += f" offers {doors} of {dues}"
             self.broken.append(f"after step {len(self.told)} {account.code} offers {offered} of {due} due")
+
+    def _check_door(self, connection: PaymentConnection, request: Request[Any], answer: object) -> None:
+        """Whenever a charge is made or a page opened, all that may be taken for the same debt comes to what is due.
+
+        Counted is what the provider has now: also what it took and we do not know of. A charge that is sent again is no
+        new door: it may have been made before.
+        """
+        if not isinstance(request, Charge | CheckoutUrl) or (isinstance(request, Charge) and request.since is not None):
+            return
+        account = next(one for one in self.accounts if one.code == connection.code)
+        pages = account.pages()
+        charges = {id: charge for id, charge in account.charges().items() if charge[0] in (OPEN, TAKEN)}
+
+        def offered(reader: Reader) -> tuple[dict[str, int], int]:
+            debt = _whole_debt(reader, request.payable.type, request.payable.id)
+            known = {page.provider_page_id for page in reader.tx.find(PaymentPage, debt.payables)}
+            if isinstance(answer, PageUrl):
+                known.add(answer.provider_page_id)
+            live = {
+                item.id: item.provider_payment_id
+                for item in reader.tx.find(Payment, debt.payables)
+                if item.payment_status in LIVE
+            }
+            doors = {id: cents for id, cents in pages.items() if id in known}
+            doors |= {
+                id: cents
+                for id, (_, cents, metadata) in charges.items()
+                if id in live.values() or metadata.get("svc_payment_id") in live
+            }
+            invoices = reader.tx.find(Invoice, within("id", debt.invoice_ids))
+            return doors, sum(dues(item for item in invoices if item.status not in NOT_TO_BE_PAID))
+
+        doors, due = self.billing.reading(offered)
+        if sum(doors.values()) > due:
+            self.broken.append(
+                f"in step {len(self.told)} {account.code} opened {type(request).__name__}: {doors} of {due} due"
+            )
 
     def _payments(self, account: Account[Any]) -> list[Payment]:
         found: list[Payment] = self.billing.reading(lambda reader: reader.tx.find(Payment))
