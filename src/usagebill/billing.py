@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
 from usagebill.core.errors import BillingError, ThirdPartyError
@@ -20,7 +20,6 @@ from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
 from usagebill.core.sync_connections import PushDocument
 from usagebill.core.tasks import AskTaxProvider, BillCustomer, CheckVatNumber, DeliverWebhook
 from usagebill.operations import organizations
-from usagebill.operations.audit import AuditReport, audit
 from usagebill.operations.change_logs import log_changes
 from usagebill.operations.jobs import note_failure, perform
 from usagebill.outside.answers import answering
@@ -49,6 +48,9 @@ from usagebill.storage.failures import failure_of
 from usagebill.storage.ports import Snapshot, Store, Transaction
 from usagebill.storage.stores import store_at
 from usagebill.within import Within
+
+if TYPE_CHECKING:
+    from usagebill.operations.audit import AuditReport
 
 T = TypeVar("T")
 
@@ -322,6 +324,9 @@ class Billing(Resources):
         With `recount`, each fee is also recounted from its events, its plan and its days. Nothing is changed.
         At most `at_most` findings are returned; all are counted.
         """
+        # Most processes never audit.
+        from usagebill.operations.audit import audit
+
         return self.reading(lambda work: audit(work, at_most=at_most, recount=recount))
 
     # Jobs

@@ -1,18 +1,17 @@
-"""Files: documents generated, kept and handed out."""
+"""Files: documents generated, kept and handed out. What draws them (`drawing`) is imported with the first one: most
+processes draw none.
+"""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.derived_keys import Purpose, derived_key
-from usagebill.core.documents.cii import cii_text
-from usagebill.core.documents.credit_notes import credit_note_content
-from usagebill.core.documents.electronic import credit_note_document, gaps, invoice_document, is_eligible
 from usagebill.core.documents.files import (
     ALL_KINDS,
     Document,
@@ -21,11 +20,6 @@ from usagebill.core.documents.files import (
     document_token,
     id_of_token,
 )
-from usagebill.core.documents.invoices import invoice_content
-from usagebill.core.documents.receipt_ubl import receipt_ubl_text
-from usagebill.core.documents.receipts import receipt_content
-from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource, ReceiptSource
-from usagebill.core.documents.ubl import ubl_text
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
@@ -35,8 +29,6 @@ from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.tasks import GenerateDocuments
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.documents.orders import Documented, order, subject_of
-from usagebill.operations.documents.sources import credit_note_source, invoice_source, receipt_source
-from usagebill.process.logs import Log
 from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.queries.payments import receipt_by_id
 from usagebill.runtime.work import Reader, Work
@@ -44,8 +36,6 @@ from usagebill.storage.ports import Transaction
 from usagebill.views.credit_notes import credit_note_of_customer
 from usagebill.views.invoices import invoice_webhook_view
 from usagebill.views.payment_receipts import payment_receipt_view
-
-_log = Log("usagebill.documents")
 
 S = TypeVar("S", Invoice, CreditNote, PaymentReceipt)
 
@@ -158,17 +148,10 @@ def _content(reader: Reader, document_id: str | None) -> bytes:
 
 def _check_complete(reader: Reader, subject: Invoice | CreditNote) -> None:
     """Raises `Invalid` for a document that is to be an e-invoice but cannot be a valid one."""
-    if subject.xml_id is not None:
-        return
-    source = _source(reader, subject)
-    if is_eligible(source.entity) and (lacking := gaps(source)):
-        raise Invalid(lacking)
+    from usagebill.operations.documents.drawing import lacking
 
-
-def _source(reader: Reader, subject: Invoice | CreditNote) -> InvoiceSource:
-    if isinstance(subject, Invoice):
-        return invoice_source(reader, subject)
-    return credit_note_source(reader, subject).invoice
+    if subject.xml_id is None and (missing := lacking(reader, subject)):
+        raise Invalid(missing)
 
 
 # Generation
@@ -196,9 +179,11 @@ def _made(work: Work, subject: S, kinds: Sequence[DocumentKind]) -> S:
     lacking = [kind for kind in kinds if (subject.pdf_id if kind == DocumentKind.PDF else subject.xml_id) is None]
     if not lacking:
         return subject
+    from usagebill.operations.documents.drawing import drawing
+
     pdf_id, xml_id = subject.pdf_id, subject.xml_id
     for kind in lacking:
-        content = work.drawn((subject.id, kind), partial(_drawing, work, subject, kind))
+        content = work.drawn((subject.id, kind), partial(drawing, work, subject, kind))
         if content:
             id = _kept(work, subject, kind, content)
             pdf_id, xml_id = (id, xml_id) if kind == DocumentKind.PDF else (pdf_id, id)
@@ -216,44 +201,6 @@ def _tell(work: Work, made: Documented) -> None:
         work.emit("credit_note.generated", lambda: credit_note_of_customer(work, made), made.id)
     else:
         work.emit("payment_receipt.generated", lambda: payment_receipt_view(work, made), made.id)
-
-
-def _drawing(reader: Reader, subject: Documented, kind: DocumentKind) -> Callable[[], bytes]:
-    if isinstance(subject, Invoice):
-        return partial(_drawn, invoice_source(reader, subject), kind)
-    if isinstance(subject, CreditNote):
-        return partial(_drawn, credit_note_source(reader, subject), kind)
-    return partial(_drawn, receipt_source(reader, subject), kind)
-
-
-def _drawn(source: InvoiceSource | CreditNoteSource | ReceiptSource, kind: DocumentKind) -> bytes:
-    """The bytes of a document; empty for the XML of one that is no e-invoice."""
-    if isinstance(source, ReceiptSource):
-        if kind == DocumentKind.XML:
-            return receipt_ubl_text(source).encode() if is_eligible(source.entity) else b""
-        content, electronic = receipt_content(source), None
-    elif isinstance(source, InvoiceSource):
-        content = invoice_content(source)
-        electronic = invoice_document(source) if _is_electronic(source, content.number) else None
-    else:
-        content = credit_note_content(source)
-        electronic = credit_note_document(source) if _is_electronic(source.invoice, content.number) else None
-    if kind == DocumentKind.XML:
-        return b"" if electronic is None else ubl_text(electronic).encode()
-    # The drawing code is imported on first use: most processes never draw.
-    from usagebill.printing.pdf import pdf_bytes
-
-    return pdf_bytes(content, None if electronic is None else cii_text(electronic))
-
-
-def _is_electronic(source: InvoiceSource, number: str) -> bool:
-    """Whether a document gets XML forms. For one that the rules would refuse it does not, and the log says why."""
-    if not is_eligible(source.entity):
-        return False
-    lacking = gaps(source)
-    if lacking:
-        _log.warning("einvoice_left_out", document=number, billing_entity=source.entity.code, lacking=lacking)
-    return not lacking
 
 
 def _kept(work: Work, subject: Documented, kind: DocumentKind, content: bytes) -> str:
