@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from itertools import count
 from typing import Any, Protocol
 
 import psycopg
 
-from usagebill.storage.every_engine import RecordedRows
 from usagebill.storage.postgresql.row_scope import RowScope
-from usagebill.storage.postgresql.trips import Trips
 
 _STREAMED_AT_ONCE = 2_000
 _names = count(1)
@@ -38,10 +37,19 @@ class Unsent(Protocol):
     def send(self) -> None: ...
 
 
+class Beginning:
+    """How a read begins its transaction: with its first statement, in the same round trip."""
+
+    def __init__(self, *statements: str) -> None:
+        self.statements = statements
+        # Until the server has answered, the read can start again on another connection.
+        self.is_over = False
+
+
 class Connection:
     """A connection of the driver within a transaction. Every `?` in a statement stands for a value. `unsent` writes are
     sent before each statement. `scope` is the organization for row security; None if that is off, or if the statements
-    touch no rows that it covers. A read has `trips`, which begin its transaction.
+    touch no rows that it covers. `beginning` is that of a read.
     """
 
     def __init__(
@@ -49,35 +57,38 @@ class Connection:
         driver: psycopg.Connection[tuple[Any, ...]],
         unsent: Unsent | None = None,
         scope: RowScope | None = None,
-        trips: Trips | None = None,
+        beginning: Beginning | None = None,
     ) -> None:
         self.driver = driver
         self.unsent = unsent
         self.scope = scope
-        self.trips = trips
+        self.beginning = beginning
 
     def of(self, organization_id: str | None) -> Connection:
         """The same, for statements about rows of this organization (of all, if None)."""
         scope = None if self.scope is None else self.scope.of(organization_id)
-        return Connection(self.driver, self.unsent, scope, self.trips)
+        return Connection(self.driver, self.unsent, scope, self.beginning)
 
     def _prepare(self) -> None:
-        if self.trips is not None:
-            self.trips.begin(self.scope)
-            return
+        if self.beginning is not None and not self.beginning.is_over:
+            for statement in self.beginning.statements:
+                self.driver.execute(statement.encode(), prepare=False)
         if self.unsent is not None:
             self.unsent.send()
         if self.scope is not None:
             self.scope.apply(self.driver)
 
     def execute(self, sql: str, values: Sequence[Any] = (), *, anew: bool = False) -> Rows:
-        """Run a statement; its rows are all read at once. In a read, it may be planned `anew`, for these values, rather
-        than prepared, for all.
+        """Run a statement; its rows are all read at once. It may be planned `anew`, for these values, rather than
+        prepared, for all.
         """
-        if self.trips is not None:
-            return RecordedRows(self.trips.rows(sql, values, self.scope, anew=anew))
-        self._prepare()
-        return self.driver.execute(_in_driver_style(sql), values)
+        begins = self.beginning is not None and not self.beginning.is_over
+        with self.driver.pipeline() if begins else nullcontext():
+            self._prepare()
+            rows = self.driver.execute(_in_driver_style(sql), values, prepare=False if anew else None)
+        if self.beginning is not None:
+            self.beginning.is_over = True
+        return rows
 
     def change_all(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
         """Run statements without results, all in one batch."""
@@ -91,6 +102,8 @@ class Connection:
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows of a query, streamed in chunks."""
         self._prepare()
+        if self.beginning is not None:
+            self.beginning.is_over = True
         with self.driver.cursor(f"rows_{next(_names)}") as cursor:
             cursor.itersize = _STREAMED_AT_ONCE
             cursor.execute(_in_driver_style(sql), values)

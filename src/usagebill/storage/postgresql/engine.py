@@ -22,7 +22,7 @@ from usagebill.storage.every_engine import EntitlingCommits, OneTransaction
 from usagebill.storage.failures import Reachability
 from usagebill.storage.ports import Connections, UnusableServer, UnusableTransaction
 from usagebill.storage.postgresql import row_security
-from usagebill.storage.postgresql.connection import Connection
+from usagebill.storage.postgresql.connection import Beginning, Connection
 from usagebill.storage.postgresql.events.dialect import behind
 from usagebill.storage.postgresql.locks import Locks, is_held_by
 from usagebill.storage.postgresql.memory import Memory
@@ -32,7 +32,6 @@ from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.schema import bring_forward, check_version, identity_of
 from usagebill.storage.postgresql.statistics import Statistics
 from usagebill.storage.postgresql.transaction import PostgresTransaction
-from usagebill.storage.postgresql.trips import Trips, forget_statements
 from usagebill.storage.sql.usage_totals import MissingSeries
 from usagebill.storage.sqlite.schema import VERSION as RECORDS
 
@@ -126,6 +125,8 @@ class PostgresStore:
     @staticmethod
     def _configure(driver: Driver) -> None:
         driver.prepared_max = _PREPARED
+        # From the second time on.
+        driver.prepare_threshold = 1
         with_text_json(driver)
         # Acknowledged means on disk, whatever the server's default.
         driver.execute(
@@ -257,16 +258,16 @@ class PostgresStore:
 
     def _read(self, organization_id: str | None, question: Callable[[PostgresTransaction], T]) -> T:
         driver = self._own.driver = self._pool.take()
-        trips = Trips(driver, _READ + _within_deadline())
+        beginning = Beginning(*(_READ + _within_deadline()).split("; "))
         try:
             scope = RowScope(organization_id) if self._has_row_security else None
-            connection = Connection(driver, scope=scope, trips=trips)
+            connection = Connection(driver, scope=scope, beginning=beginning)
             return question(PostgresTransaction(connection, organization_id, self.memory()))
         except psycopg.errors.QueryCanceled:
             deadline.check()
             raise
         except psycopg.OperationalError as problem:
-            if trips.has_begun:
+            if beginning.is_over:
                 raise
             raise _NotBegun(problem) from problem
         finally:
@@ -401,8 +402,6 @@ class PostgresStore:
 
         def change(connection: Connection) -> tuple[list[str], bool, bool]:
             changed = [] if on is None else row_security.turn(connection, on=on)
-            if changed:
-                forget_statements(connection.driver)
             return changed, row_security.is_on(connection), row_security.is_subject(connection)
 
         changed, self._has_row_security, holds = self.transact(change)

@@ -66,7 +66,7 @@ class Locked(Connection):
     """A connection that takes the organization's lock before the first statement."""
 
     def __init__(self, connection: Connection, locks: Locks, organization_id: str) -> None:
-        super().__init__(connection.driver, connection.unsent, connection.scope, connection.trips)
+        super().__init__(connection.driver, connection.unsent, connection.scope, connection.beginning)
         self._locks = locks
         self._organization_id = organization_id
 

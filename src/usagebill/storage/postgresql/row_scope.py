@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -11,7 +10,7 @@ import psycopg
 SETTING = "usagebill.organization"
 # Its value for work across organizations: due jobs, keys, migrations.
 EVERYBODY = "*"
-_RESTRICT = f"SELECT set_config('{SETTING}', ?, TRUE)"
+_RESTRICT = f"SELECT set_config('{SETTING}', %s, TRUE)".encode()
 
 
 class RowScope:
@@ -28,18 +27,9 @@ class RowScope:
 
     def apply(self, driver: psycopg.Connection[tuple[Any, ...]]) -> None:
         """Restrict the transaction to the rows of this organization."""
-        setting = self.unapplied()
-        if setting is not None:
-            driver.execute(setting[0].replace("?", "%s").encode(), setting[1])
-            self.is_applied()
-
-    def unapplied(self) -> tuple[str, Sequence[Any]] | None:
-        """The statement that restricts the transaction so, and its values; None if it is restricted already."""
-        return None if self._applied[0] == self._shown else (_RESTRICT, (self._shown,))
-
-    def is_applied(self) -> None:
-        """Note that the statement was run."""
-        self._applied[0] = self._shown
+        if self._applied[0] != self._shown:
+            driver.execute(_RESTRICT, (self._shown,))
+            self._applied[0] = self._shown
 
     def forget(self) -> None:
         """Call this after a savepoint was rolled back, and the setting with it."""

@@ -133,7 +133,8 @@ def test_the_server_keeps_a_limited_number_of_statements_for_a_connection(tenant
         rows: list[tuple[Any, ...]] = connection.execute("SELECT COUNT(*) FROM pg_prepared_statements").fetchall()
         return int(rows[0][0])
 
-    assert 500 < tenant.read(run_each_twice) <= 1_000
+    # The driver drops the oldest one once there is one too many.
+    assert 500 < tenant.read(run_each_twice) <= 1_001
 
 
 def test_more_threads_read_than_there_are_connections(tenant: Tenant) -> None:
