@@ -104,6 +104,30 @@ def test_an_invoice_opens_its_lines(box: Scenario, admin: Visitor) -> None:
     assert "frame-ancestors 'self'" in pdf.headers["content-security-policy"]
 
 
+def test_days_are_the_customers() -> None:
+    with Scenario(now="2024-03-01T08:00:00Z") as box:
+        box.plan(amount_cents=3100)
+        box.customer("acme", timezone="America/New_York")
+        box.subscribe(external_id="s")
+        visitor = Visitor(box.billing, invited(box.billing, "admin"))
+        # April begins in New York at 04:00 UTC.
+        assert "usage from Mar 1, 2024 to Mar 31, 2024" in visitor.page("/subscriptions/s")
+        box.travel_to("2024-04-01T12:00:00Z")
+        (invoice,) = box.invoices("acme")
+        visitor = Visitor(box.billing, invited(box.billing, "admin", "other@example.com"))
+        assert "Mar 1, 2024 – Mar 31, 2024" in visitor.page(f"/invoices/{invoice['svc_id']}")
+
+
+def test_whoever_has_had_a_subscription_is_not_told_how_to_begin() -> None:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        box.metric("calls")
+        box.plan(amount_cents=1000)
+        box.customer()
+        box.subscribe(external_id="s")
+        box.delete("/subscriptions/s")
+        assert "four steps" not in Visitor(box.billing, invited(box.billing, "admin")).page("/")
+
+
 def test_a_customer_is_found_by_any_name(admin: Visitor) -> None:
     for name in ("müller", "さくら", "النخيل", "c3@customers"):
         page = admin.page(f"/customers?search_term={name}")

@@ -94,9 +94,9 @@ def _run(path: Path, console: Console) -> None:
         year.close()
     spent = time.perf_counter() - start
     console.print(f"{len(flights):,} flights, 16 airlines, 12 months: {spent:.0f} seconds, all of it in {path}.\n")
-    console.print("Serve that file over HTTP:")
+    console.print("Look at it in a browser: this prints a link to the console, and serves the API too:")
     click.echo(f"  {_program()} serve --db {path}")
-    console.print("and ask it (or open http://127.0.0.1:8000/docs):")
+    console.print("Ask the API (its reference is http://127.0.0.1:8000/docs):")
     click.echo(
         f'  curl -H "Authorization: Bearer {key}"'
         " 'http://127.0.0.1:8000/api/v1/invoices?external_customer_id=UA&per_page=1'"

@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 from urllib.parse import quote, urlencode
+from zoneinfo import ZoneInfo
 
 import jinja2
 
@@ -41,9 +42,12 @@ def when(text: str | None, *, seconds: bool = False) -> str:
     return "" if instant is None else f"{date_text(instant.date(), _LOCALE)}, {instant:{time}}"
 
 
-def day(text: str | None) -> str:
-    """A date, or the date of an instant in UTC, as `Jan 5, 2024`."""
-    return date_text(datetime.fromisoformat(text).date(), _LOCALE) if text else ""
+def day(text: str | None, zone: str = "UTC") -> str:
+    """A date, or the date of an instant in a time zone, as `Jan 5, 2024`."""
+    if not text:
+        return ""
+    at = datetime.fromisoformat(text)
+    return date_text((at if at.tzinfo is None else at.astimezone(ZoneInfo(zone))).date(), _LOCALE)
 
 
 def number(value: object) -> str:

@@ -18,18 +18,26 @@ _MOST_COUNTED = 10
 _LATEST = 8
 
 
-def running_bills(seat: Seat, external_id: str, subscriptions: Listed) -> Iterator[Mapping[str, Any]]:
-    """The usage so far of each active subscription, as it would be billed now; or why it cannot be told."""
+def running_bills(seat: Seat, customer: Mapping[str, Any], subscriptions: Listed) -> Iterator[Mapping[str, Any]]:
+    """The usage so far of each active subscription, as it would be billed now, in the customer's time zone; or why it
+    cannot be told.
+    """
+    zone = customer["applicable_timezone"]
     active = [item for item in subscriptions.items if item["status"] == SubscriptionStatus.ACTIVE]
     for subscription in active[:_MOST_COUNTED]:
         name = subscription["external_id"]
         try:
-            usage = seat.ask("usage.current", external_id, external_subscription_id=name)
-            yield {"subscription": subscription, "usage": usage, "problem": ""}
+            usage = seat.ask("usage.current", customer["external_id"], external_subscription_id=name)
+            yield {"subscription": subscription, "usage": usage, "problem": "", "zone": zone}
         except Forbidden:
             return
         except BillingError as problem:
-            yield {"subscription": subscription, "usage": None, "problem": problem.message or problem.code}
+            yield {
+                "subscription": subscription,
+                "usage": None,
+                "problem": problem.message or problem.code,
+                "zone": zone,
+            }
 
 
 def _shown(visit: Visit) -> Response:
@@ -53,7 +61,7 @@ def _shown(visit: Visit) -> Response:
         "customer.html",
         customer=customer,
         subscriptions=subscriptions,
-        bills=list(running_bills(seat, id, subscriptions)),
+        bills=list(running_bills(seat, customer, subscriptions)),
         sections=[
             (title, path, seat.listed(operation, id, per_page=_LATEST))
             for title, (path, operation) in of_customer.items()

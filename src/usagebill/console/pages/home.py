@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -15,6 +15,7 @@ from usagebill.console.rendering import number, words
 from usagebill.console.seat import Seat
 from usagebill.console.visits import Visit
 from usagebill.core.invoices.life_cycle import InvoiceStatus
+from usagebill.core.subscriptions import SubscriptionStatus
 from usagebill.core.webhooks import MessageStatus
 
 _LATE = timedelta(minutes=10)
@@ -73,13 +74,20 @@ _STEPS = (
     ("customers", "customers.list", "Who pays"),
     ("subscriptions", "subscriptions.list", "Who is on which plan: usage is billed from then on"),
 )
+# Subscriptions of any status: whoever has had one knows the way.
+_EVERY: Mapping[str, Mapping[str, object]] = {
+    "subscriptions.list": {"status": [status.value for status in SubscriptionStatus]}
+}
 
 
 def _first_steps(seat: Seat) -> Sequence[tuple[str, str, bool]]:
     """The folder, the words, and whether it is done, of each step to a first invoice; none once all are done."""
     if not all(seat.may(operation) for _, operation, _ in _STEPS):
         return ()
-    steps = [(path, text, seat.listed(operation, per_page=1).total > 0) for path, operation, text in _STEPS]
+    steps = [
+        (path, text, seat.listed(operation, **_EVERY.get(operation, {}), per_page=1).total > 0)
+        for path, operation, text in _STEPS
+    ]
     return () if steps[-1][2] else steps
 
 

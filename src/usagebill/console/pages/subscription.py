@@ -61,7 +61,8 @@ def _by_day(seat: Seat, id: str, today: date) -> Sequence[tuple[str, str, str, S
 def _shown(visit: Visit) -> Response:
     seat, id = visit.seat, visit.named("key")
     subscription = _found(seat, id)
-    customer_id, problem = subscription["external_customer_id"], ""
+    problem = ""
+    customer = seat.ask("customers.get", subscription["external_customer_id"])
     usage: Sequence[tuple[str, str, str, Sequence[Bar]]] = ()
     today = datetime.date(visit.billing.clock.now())
     if seat.may("analytics.usage"):
@@ -73,8 +74,8 @@ def _shown(visit: Visit) -> Response:
     return visit.page(
         "subscription.html",
         subscription=subscription,
-        customer=seat.ask("customers.get", customer_id) if seat.may("customers.get") else None,
-        bills=list(running_bills(seat, customer_id, one)),
+        customer=customer,
+        bills=list(running_bills(seat, customer, one)),
         usage=usage,
         problem=problem,
         events=seat.listed("events.list", external_subscription_id=id, per_page=_LATEST)
