@@ -17,7 +17,6 @@ from usagebill.core.events import (
     parse_timestamp,
     property_text,
     repeated_positions,
-    up_to,
 )
 from usagebill.core.subscriptions import active_subscription, subscription_at
 
@@ -148,12 +147,6 @@ class TestNumericRule:
 def test_repeated_transaction_ids_are_reported_on_their_later_positions() -> None:
     assert repeated_positions(["a", "b", "a", "b", "a"]) == (2, 3, 4)
     assert repeated_positions(["a", "b"]) == ()
-
-
-def test_events_up_to_one_of_the_same_instant_stop_at_it() -> None:
-    first, second, third = (event(id=str(position)) for position in (1, 2, 3))
-    later = event(id="0", at=START + timedelta(microseconds=1))
-    assert up_to([later, third, second, first], second) == [first, second]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -18,10 +18,7 @@ from usagebill.core.filters import (
     EventScope,
     FilterIndex,
     accepts,
-    buckets,
-    default_bucket,
     display_name,
-    filter_of,
     same_values,
     trimmed_values,
     undeclared_keys,
@@ -42,6 +39,16 @@ class Filter:
 
 def event(number: int = 1, **properties: JsonValue) -> Event:
     return stored_event(str(number), properties)
+
+
+def buckets(filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) -> list[EventScope]:
+    index = FilterIndex(filters, declared)
+    return [index.bucket(position) for position in range(len(filters))]
+
+
+def default_bucket(filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) -> EventScope:
+    """The events that match no filter."""
+    return FilterIndex(filters, declared).bucket(len(filters))
 
 
 def units(filters: list[Filter], declared: Mapping[str, tuple[str, ...]], events: list[Event]) -> list[Decimal]:
@@ -132,19 +139,6 @@ class TestBuckets:
     def test_without_filters_the_default_bucket_takes_every_event(self) -> None:
         assert default_bucket([], CLOUDS) == EventScope(matches={})
         assert accepts(default_bucket([], CLOUDS), event())
-
-
-class TestPayInAdvance:
-    def test_the_match_with_the_most_keys_wins_then_the_first(self) -> None:
-        filters = [
-            Filter({"cloud": ("aws",)}, "1"),
-            Filter({"cloud": ("aws",), "region": ALL}, "2"),
-            Filter({"region": ("us",), "cloud": ("aws", "gcp")}, "3"),
-        ]
-        picked = filter_of(event(cloud="aws", region="us"), filters, CLOUDS)
-        assert picked is filters[1]
-        assert filter_of(event(cloud="gcp", region="us"), filters, CLOUDS) is filters[2]
-        assert filter_of(event(cloud="azure"), filters, CLOUDS) is None
 
 
 class TestValidation:
@@ -259,15 +253,6 @@ def test_a_definition_lists_declared_values_and_tells_the_older_filter() -> None
     literal = FilterIndex([Filter({"x": ALL})], {"x": ALL})
     assert FilterIndex.of_definition(literal.definition).of_values([ALL_FILTER_VALUES]) == (0,)
     assert FilterIndex.of_definition(literal.definition).of_values(["a"]) == (1,)
-
-
-@given(FILTERS, EVENTS)
-def test_an_event_is_billed_in_advance_by_a_filter_where_one_takes_it(
-    filters: list[Filter], events: list[Event]
-) -> None:
-    rest = default_bucket(filters, DECLARED)
-    for event in events:
-        assert (filter_of(event, filters, DECLARED) is None) == accepts(rest, event)
 
 
 @given(st.lists(VALUES, unique=True), EVENTS)

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from tests.core.builders import fee
 
-from usagebill.core.trials import in_trial, is_billed_after, trial_end, trial_start
+from usagebill.core.trials import is_billed_after, trial_end, trial_start
 
 START = datetime(2024, 3, 5, 12, 12, tzinfo=UTC)
 
@@ -34,17 +34,6 @@ def test_a_trial_ends_so_many_days_of_24_hours_later(days: str, end: datetime | 
 
 def test_a_plan_without_a_trial_has_no_end_of_it() -> None:
     assert trial_end(START, None) is None
-    assert not in_trial(START, None, START, None)
-
-
-def test_a_trial_lasts_from_its_start_until_right_before_its_end() -> None:
-    end = START + timedelta(days=10)
-    ten = Decimal(10)
-    assert in_trial(START, ten, START, None)
-    assert in_trial(START, ten, end - timedelta(microseconds=1), None)
-    assert not in_trial(START, ten, end, None)
-    assert not in_trial(START, ten, START - timedelta(seconds=1), None)
-    assert not in_trial(START, ten, START + timedelta(days=1), end)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -16,7 +17,6 @@ from usagebill.core.wallet_transactions import (
     WalletTransactionEvent,
     WalletTransactionStatus,
     after_draw,
-    available_cents,
     consumption_order,
     drawn,
     paid,
@@ -84,6 +84,10 @@ def test_what_goes_out_leads_back_to_what_came_in(came: list[tuple[int, int, boo
         held |= {draw.inbound.id: after_draw(draw, NOW) for draw in draws}
         out += cents
     assert before - out == available_cents(held.values()) >= 0
+
+
+def available_cents(inbound: Iterable[WalletTransaction]) -> int:
+    return sum(transaction.remaining_amount_cents or 0 for transaction in inbound)
 
 
 def _purchase(**fields: Any) -> WalletTransaction:

@@ -17,7 +17,7 @@ from usagebill import Billing
 from usagebill.core.errors import BillingError
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage_ceiling import UsageCount
-from usagebill.rating.current_usage import amount_so_far
+from usagebill.rating.current_usage import usage_so_far
 from usagebill.rating.usage_ceiling import usage_ceiling, usage_count
 from usagebill.runtime.clock import ManualClock
 from usagebill.runtime.work import Reader
@@ -190,6 +190,12 @@ class Shop:
             )
             for invoice in listed
         ]
+
+
+def amount_so_far(reader: Reader, subscription: Subscription) -> int:
+    """The cost of all usage so far in the running charges period, in cents without taxes."""
+    _, usages = usage_so_far(reader, subscription)
+    return sum(result.amounts.amount_cents for usage in usages for result in usage.results)
 
 
 def _subscription(reader: Reader) -> Subscription:

@@ -163,11 +163,6 @@ def repeated_positions(transaction_ids: Iterable[str]) -> tuple[int, ...]:
     return tuple(positions)
 
 
-def up_to(events: Iterable[Event], event: Event) -> list[Event]:
-    """The events up to and including `event`, in order of time: the basis of its price in advance."""
-    return sorted((earlier for earlier in events if earlier.order <= event.order), key=lambda earlier: earlier.order)
-
-
 def _number_text(value: int | Decimal) -> str:
     number = Decimal(value)
     if abs(number.adjusted()) > _LONGEST_PLAIN_NUMBER:

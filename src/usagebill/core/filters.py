@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from usagebill.core.events import Event, property_of
 from usagebill.core.near_names import near_name
@@ -38,9 +38,6 @@ class Filter(Protocol):
     def created_at(self) -> datetime: ...
 
 
-F = TypeVar("F", bound=Filter)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventScope:
     """The events whose properties are among `matches` for every key, without those that match one of `excludes`.
@@ -60,6 +57,11 @@ def accepts(bucket: EventScope, event: Event) -> bool:
 class FilterIndex:
     """An index of a charge's filters, to look up which of them price an event; `declared` are the metric's values per
     key.
+
+    Of two filters that match an event, the more specific one takes it: the one with additional keys, or with the same
+    keys and a subset of the values of each. Of equal filters, the oldest takes all. Two filters with the same keys and
+    overlapping values, neither a subset of the other, each price the events that match both, and so do filters with
+    different keys.
 
     Positions are those of the filters in order; the one after the last is for events that match none. Building it is
     linear in the accepted values, a look-up in the matching filters.
@@ -231,33 +233,6 @@ class FilterIndex:
         return _takes_from(self._accepted[to], self._accepted[position], older=older)
 
 
-def buckets(filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) -> list[EventScope]:
-    """The bucket of each of a charge's `filters`, in their order; `declared` are the metric's values per key.
-
-    The more specific filter takes the events: the one with additional keys, or with the same keys and a subset of the
-    values of each. Of equal filters, the oldest takes all. Two filters with the same keys and overlapping values,
-    neither a subset of the other, each price the events that match both, and so do filters with different keys.
-    """
-    index = FilterIndex(filters, declared)
-    return [index.bucket(position) for position in range(len(filters))]
-
-
-def default_bucket(filters: Sequence[Filter], declared: Mapping[str, Sequence[str]]) -> EventScope:
-    """The events that match none of a charge's `filters`: they are priced by the charge's own properties."""
-    return FilterIndex(filters, declared).bucket(len(filters))
-
-
-def filter_of(event: Event, filters: Iterable[F], declared: Mapping[str, Sequence[str]]) -> F | None:
-    """The filter that prices an event billed in advance: the matching one with the most keys.
-
-    The first in the order of `filters` if there are several; None for the charge's own properties.
-    """
-    matching = [
-        charge_filter for charge_filter in filters if _matches(_expanded(charge_filter.values, declared), event)
-    ]
-    return max(matching, key=lambda charge_filter: len(charge_filter.values), default=None)
-
-
 def values_errors(values: Mapping[str, Sequence[str]], declared: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
     """Errors in the `values` of one filter, as field -> codes; empty if there are none."""
     if not values or not all(values.values()):
@@ -338,13 +313,6 @@ def undeclared_keys(event: Event, declared: Mapping[str, Collection[str]]) -> tu
 
 def _matches(matches: Matches, event: Event) -> bool:
     return all(property_of(event, key) in accepted for key, accepted in matches.items())
-
-
-def _expanded(values: Matches, declared: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    return {
-        key: tuple(declared.get(key, ())) if accepted == (ALL_FILTER_VALUES,) else tuple(accepted)
-        for key, accepted in values.items()
-    }
 
 
 def age(charge_filter: Filter) -> tuple[datetime, str]:

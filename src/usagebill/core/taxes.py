@@ -165,18 +165,6 @@ def with_terms(
     )
 
 
-def untaxed(fee: Fee) -> Fee:
-    """The fee before its taxes are known."""
-    return replace(
-        fee,
-        applied_taxes=(),
-        taxes_base_rate=ONE,
-        taxes_rate=ZERO,
-        taxes_amount_cents=0,
-        taxes_precise_amount_cents=ZERO,
-    )
-
-
 def _grouped(fees: Sequence[Fee]) -> Mapping[TaxKey, tuple[AppliedTax, list[Fee]]]:
     groups: dict[TaxKey, tuple[AppliedTax, list[Fee]]] = {}
     for fee in fees:

@@ -35,12 +35,6 @@ def trial_end(start: datetime, trial_period: Decimal | None) -> datetime | None:
     return start + timedelta(microseconds=min(int(multiply(trial_period, _MICROSECONDS_A_DAY)), room))
 
 
-def in_trial(start: datetime, trial_period: Decimal | None, now: datetime, trial_ended_at: datetime | None) -> bool:
-    """Whether `now` lies in the trial. `trial_ended_at` is set once the end has been processed."""
-    end = trial_end(start, trial_period)
-    return trial_ended_at is None and end is not None and start <= now < end
-
-
 def is_billed_after(ends_at: datetime, subscription_fees: Iterable[Fee]) -> bool:
     """Whether one of the subscription's fees bills the period in which its trial ends.
 

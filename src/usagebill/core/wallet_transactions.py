@@ -261,11 +261,6 @@ def consumption_order(inbound: Iterable[WalletTransaction]) -> list[WalletTransa
     )
 
 
-def available_cents(inbound: Iterable[WalletTransaction]) -> int:
-    """The unused cents of the inbound transactions."""
-    return sum(transaction.remaining_amount_cents or 0 for transaction in inbound)
-
-
 def drawn(inbound: Iterable[WalletTransaction], amount_cents: int) -> list[Draw]:
     """The draws from inbound transactions, in order, that add up to `amount_cents`.
 

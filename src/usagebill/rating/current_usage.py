@@ -195,12 +195,6 @@ def contract_window(reader: Reader, contract: Contract, *, full: bool = False) -
     return usage_window(replace(charges, start=cycle.started_at) if full else charges, cycle.tz, contract.subscription)
 
 
-def amount_so_far(reader: Reader, subscription: Subscription) -> int:
-    """The cost of all usage so far in the running charges period, in cents without taxes."""
-    _, usages = usage_so_far(reader, subscription)
-    return sum(result.amounts.amount_cents for usage in usages for result in usage.results)
-
-
 def usage_so_far(
     reader: Reader, subscription: Subscription, *, paid_in_advance: bool = True
 ) -> tuple[Window, list[ChargeUsage]]:

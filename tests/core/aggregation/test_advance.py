@@ -19,7 +19,7 @@ from usagebill.core.aggregation import (
     fold,
     prorated,
 )
-from usagebill.core.events import Event, JsonValue, up_to
+from usagebill.core.events import Event, JsonValue
 from usagebill.core.usage import Usage
 
 D = Decimal
@@ -55,7 +55,7 @@ def bill(metric: Metric, events: list[Event], *, is_prorated: bool = False) -> l
     billed: list[tuple[AdvanceUsage, Usage]] = []
     row: LedgerRow | None = None
     for event in events:
-        known = up_to(events, event)
+        known = sorted((other for other in events if other.order <= event.order), key=lambda other: other.order)
         tally = fold(metric.aggregation_type, known, field_name="value")
         used = advance_usage(
             metric,

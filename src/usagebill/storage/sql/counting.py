@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import product
@@ -629,8 +629,3 @@ def _arrival(statement: Statement, arrival: Arrival) -> str:
 
 def _grouped(names: Sequence[str]) -> str:
     return f" GROUP BY {', '.join(names)}" if names else ""
-
-
-def rows_of(connection: Runner, query: tuple[str, list[Any]]) -> Iterator[Row]:
-    """The rows of a query."""
-    yield from connection.execute(*query)
