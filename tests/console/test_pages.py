@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from urllib.parse import unquote
 
 import pytest
@@ -13,8 +14,12 @@ from tests.console.visitor import Visitor, invited
 from tests.scenarios import Scenario
 
 from usagebill.console.lists import LISTS
+from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
+from usagebill.core.monitoring_tasks import CompareWithProviders
 from usagebill.core.users import Role
+from usagebill.operations import provider_audits
+from usagebill.runtime.work import Work
 from usagebill.storage.ports import Transaction
 
 _LINK = re.compile(r'href="/console(/[^"#]*)"')
@@ -86,6 +91,35 @@ def test_home_of_a_system_that_is_behind_says_so() -> None:
         late.jump_to("2024-04-02T00:00:00Z")
         visitor = Visitor(late.billing, invited(late.billing, "admin", "other@example.com"))
         assert "Billing is behind" in visitor.page("/")
+
+
+def test_home_names_payments_that_differ_from_their_providers_books_and_invoices_paid_too_much() -> None:
+    with Scenario(now="2024-03-05T10:00:00Z") as box:
+        last = CompareWithProviders(
+            organization_id=box.billing.organization.id,
+            compared_at=box.now,
+            differences={"cards": 2, "debits": 0},
+            failures={"old": "The key is not valid"},
+        )
+        box.billing.writing(lambda work: provider_audits.schedule(work, last))
+        home = Visitor(box.billing, invited(box.billing, "finance")).page("/")
+        assert "Differences from the provider cards: 2" in home
+        assert "debits" not in home
+        assert "Not compared with the provider old" in home
+        assert "The key is not valid." in home
+        assert "Overpaid" not in home
+        box.customer()
+        box.plan(amount_cents=1000, pay_in_advance=True)
+        box.subscribe()
+
+        def pay_twice(work: Work) -> None:
+            (invoice,) = work.tx.find(Invoice)
+            work.tx.replace(replace(invoice, total_paid_amount_cents=2 * invoice.total_amount_cents))
+
+        box.billing.writing(pay_twice)
+        visitor = Visitor(box.billing, invited(box.billing, "admin"))
+        assert "Overpaid invoices: 1" in visitor.page("/")
+        assert "1 in all" in visitor.page("/invoices?overpaid=true")
 
 
 def test_an_invoice_opens_its_lines(box: Scenario, admin: Visitor) -> None:

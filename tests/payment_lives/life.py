@@ -18,8 +18,8 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.ledger import Account as LedgerAccount, Movement
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_requests import dues
-from usagebill.core.payments import LIVE, OUTCOME_UNKNOWN, Payment, PaymentPage, RefundAttempt
-from usagebill.core.provider_requests import Charge, CheckoutUrl, PageUrl, PayableType, Request
+from usagebill.core.payments import LIVE, Payment, PaymentPage, RefundAttempt
+from usagebill.core.provider_requests import OUTCOME_UNKNOWN, Charge, CheckoutUrl, PageUrl, PayableType, Request
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.outside.payment_providers.kinds import HttpPaymentProviders
 from usagebill.queries.payment_providers import notice_path

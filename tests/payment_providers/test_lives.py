@@ -478,6 +478,43 @@ def test_a_revoked_key_says_nothing_about_a_charge_whose_answer_was_lost(kind: s
         assert len(_charges(server)) == 1
 
 
+@pytest.mark.parametrize("kind", ["stripe", "gocardless"])
+def test_a_charge_that_nobody_has_answered_for_a_month_is_left_to_a_person(kind: str, box: Scenario) -> None:
+    server, charge, method = _account(kind, box)
+    with living(box, server, "GBP" if kind == "gocardless" else "EUR") as life:
+        life.notice(method())
+        server.befall(Fault.LOST, Fault.LOST, only=charge)
+        invoice = life.invoice()
+        with key_revoked(server):
+            box.travel_to("2024-04-04T11:00:00Z")
+            assert life.reread(invoice)["payment_status"] == "pending"
+            box.travel_to("2024-04-04T14:00:00Z")
+        shown = life.reread(invoice)
+        assert shown["payment_status"] == "failed"
+        (error,) = [detail["details"] for detail in shown["error_details"]]
+        assert error["payment_error"] == "outcome_unknown"
+        assert error["payment_error_message"].startswith("the provider has not answered for 30 days (")
+        status, answer = box.request("POST", f"/api/v1/invoices/{invoice['svc_id']}/retry_payment")
+        assert (status, answer["code"]) == (405, "payment_outcome_unknown")
+        assert len(_charges(server)) == 1
+
+
+def test_a_refund_that_nobody_has_answered_for_a_month_is_left_to_a_person(box: Scenario) -> None:
+    stripe = StripeServer(now=lambda: box.now)
+    with living(box, stripe) as life:
+        life.notice(stripe.card_added("cus_1", "pm_1"))
+        invoice = life.invoice()
+        stripe.befall(Fault.LOST, Fault.LOST, only="POST /v1/refunds")
+        note = life.credit_note(invoice, 400)
+        with key_revoked(stripe):
+            box.travel_to("2024-04-04T11:00:00Z")
+            assert life.refund_status(note)["refund_status"] == "pending"
+            box.travel_to("2024-04-04T14:00:00Z")
+        assert life.refund_status(note)["refund_status"] == "failed"
+        status, answer = box.request("POST", f"/api/v1/credit_notes/{note['svc_id']}/retry_refund")
+        assert (status, answer["code"], len(stripe.refunds)) == (405, "refund_outcome_unknown", 1)
+
+
 def test_a_revoked_key_fails_a_charge_that_was_not_sent_before(box: Scenario) -> None:
     stripe = StripeServer(now=lambda: box.now)
     with living(box, stripe) as life:

@@ -170,6 +170,7 @@ LISTS: Sequence[List] = (
             Filter("status", "Status", tuple(VISIBLE)),
             Filter("payment_status", "Payment", tuple(INVOICE_PAYMENT_STATUSES)),
             Filter("payment_overdue", "Overdue", ("true", "false")),
+            Filter("overpaid", "Overpaid", ("true", "false")),
             Filter("invoice_type", "Type", tuple(InvoiceType)),
             _OF_CUSTOMER,
             Filter("issuing_date_from", "From", kind="date"),

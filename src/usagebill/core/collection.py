@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import assert_never
 
 from usagebill.core.customers import Customer
@@ -11,7 +11,14 @@ from usagebill.core.invoices.life_cycle import NOT_COLLECTABLE, NOT_TO_BE_PAID, 
 from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_methods import PaymentMethodChoice
-from usagebill.core.provider_requests import FailureKind, Payable, PayableType
+from usagebill.core.provider_requests import (
+    OUTCOME_UNKNOWN,
+    TEMPORARY_FAILURES,
+    FailureKind,
+    Payable,
+    PayableType,
+    ProviderFailure,
+)
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
 # The error code of a charge that its customer has to confirm; another charge may ask for confirmation too.
@@ -21,6 +28,8 @@ FIRST_ATTEMPT_DELAY = timedelta(minutes=10)
 # A provider that does not answer is retried this often at short intervals, then once an hour.
 MOST_QUICK_ATTEMPTS = 6
 _HOURLY = timedelta(hours=1)
+# As long as a debit of a bank account is waited for.
+_LONGEST_UNANSWERED = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +155,16 @@ def retry_delay(attempts: int) -> timedelta:
     if attempts >= MOST_QUICK_ATTEMPTS:
         return _HOURLY
     return timedelta(seconds=attempts**4 + 2)
+
+
+def given_up(failure: ProviderFailure, since: datetime, now: datetime) -> ProviderFailure:
+    """The failure of a request that was first sent at `since`. If there has been no answer for too long, its outcome is
+    unknown: it is not sent again.
+    """
+    if failure.kind not in TEMPORARY_FAILURES or now - since < _LONGEST_UNANSWERED:
+        return failure
+    message = f"the provider has not answered for {_LONGEST_UNANSWERED.days} days ({failure.message})"
+    return ProviderFailure(kind=FailureKind.FORGOTTEN, code=OUTCOME_UNKNOWN, message=message)
 
 
 def charge_key(payment_id: str) -> str:

@@ -12,6 +12,17 @@ from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderAudit:
+    """The last comparison with a connection's provider: the number of differences, or why there was none."""
+
+    organization_id: str
+    connection_code: str
+    compared_at: datetime
+    differences: int = 0
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """A charge or its refunds on which the provider and we disagree.
 

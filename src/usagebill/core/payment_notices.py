@@ -12,8 +12,8 @@ from datetime import datetime
 from enum import Enum
 
 from usagebill.core.collection import Collectable
-from usagebill.core.payments import LIVE, OUTCOME_UNKNOWN, NoticeStatus, Payment, TakenBack
-from usagebill.core.provider_requests import TEMPORARY_FAILURES, FailureKind, PaymentMoved
+from usagebill.core.payments import LIVE, NoticeStatus, Payment, TakenBack
+from usagebill.core.provider_requests import OUTCOME_UNKNOWN, TEMPORARY_FAILURES, FailureKind, PaymentMoved
 from usagebill.core.statuses import ChargeStatus
 
 # Reasons why a notice has no effect. Unexpected ones need somebody to look at them.

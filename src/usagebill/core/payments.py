@@ -10,13 +10,11 @@ from enum import StrEnum
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.provider_requests import Charge, MethodDetails, PayableType
+from usagebill.core.provider_requests import OUTCOME_UNKNOWN, Charge, MethodDetails, PayableType
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
 LONGEST_REFERENCE = 40
-# The code of a charge or refund that ended without a word from its provider.
-OUTCOME_UNKNOWN = "outcome_unknown"
-# The code of such a refund once somebody has looked there, and said that it was not made, or made it by hand.
+# The code of a refund of unknown outcome, once somebody has looked and said that the provider has not made it.
 NOT_MADE = "not_made"
 
 # The reference of the payment that an invoice of already paid fees is created with.

@@ -398,6 +398,8 @@ class FailureKind(StrEnum):
     NOT_SUPPORTED = "not_supported"  # this kind of provider does not support it
 
 
+# The code of a charge or refund that ended without a word from its provider.
+OUTCOME_UNKNOWN = "outcome_unknown"
 # No response yet: the same request is sent again.
 TEMPORARY_FAILURES = (FailureKind.UNREACHABLE, FailureKind.THROTTLED)
 

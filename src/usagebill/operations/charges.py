@@ -16,6 +16,7 @@ from usagebill.core.collection import (
     Collectable,
     charge_key,
     consequence,
+    given_up,
     retry_delay,
 )
 from usagebill.core.customers import Customer
@@ -195,12 +196,14 @@ def conclude(work: Work, job: Job, task: CollectPayment, sent: Sent, answer: Cha
         forget_method(work, sent.connection.id, provider_method_id)
     if isinstance(answer, Charged):
         _answered(work, payment, collectable, answer)
-    elif not payment.unanswered:
         return
-    elif answer.kind in TEMPORARY_FAILURES:
-        _unanswered(work, task, payment, collectable, answer)
+    if not payment.unanswered:
+        return
+    failure = given_up(answer, payment.sent_at or payment.created_at, work.now)
+    if failure.kind in TEMPORARY_FAILURES:
+        _unanswered(work, task, payment, collectable, failure)
     else:
-        _refused(work, task, sent, payment, collectable, answer)
+        _refused(work, task, sent, payment, collectable, failure)
 
 
 def _answered(work: Work, payment: Payment, collectable: Collectable, answer: Charged) -> None:

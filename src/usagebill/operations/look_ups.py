@@ -13,8 +13,9 @@ from usagebill.core.look_ups import NOT_CONFIRMED, NOT_FOUND, PAID_WITHOUT_NOTIC
 from usagebill.core.payment_notices import EXPECTED
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
-from usagebill.core.payments import LIVE, OUTCOME_UNKNOWN, Payment, PaymentPage, RefundAttempt
+from usagebill.core.payments import LIVE, Payment, PaymentPage, RefundAttempt
 from usagebill.core.provider_requests import (
+    OUTCOME_UNKNOWN,
     FailureKind,
     LookUpCharge,
     LookUpPage,

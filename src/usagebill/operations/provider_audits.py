@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
 from usagebill.core.days import next_time_of_day
 from usagebill.core.monitoring_tasks import CompareWithProviders
-from usagebill.core.payment_audit import Difference
+from usagebill.core.payment_audit import Difference, ProviderAudit
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payments import LIVE, Payment, RefundAttempt
 from usagebill.core.statuses import PaymentStatus
@@ -15,24 +14,13 @@ from usagebill.operations.payment_orders import order_look_up, order_refund_look
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, eq, less, present, within
 from usagebill.storage.jobs import task_of
-from usagebill.storage.ports import Transaction
+from usagebill.storage.ports import Snapshot
 
 # After the night's billing, before people look.
 _COMPARED_AT = time(6, tzinfo=UTC)
 # A notice may still be on its way.
 _NEWS = timedelta(hours=1)
 _MOST_LOOKED_UP = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderAudit:
-    """The last comparison with a connection's provider: the number of differences, or why there was none."""
-
-    organization_id: str
-    connection_code: str
-    compared_at: datetime
-    differences: int = 0
-    failure: str | None = None
 
 
 def schedule(work: Work, last: CompareWithProviders | None = None, *, due_at: datetime | None = None) -> None:
@@ -88,7 +76,12 @@ def order_look_ups(work: Work) -> None:
         order_refund_look_up(work, attempt)
 
 
-def last_audits(tx: Transaction) -> list[ProviderAudit]:
+def comparisons(reader: Reader) -> list[ProviderAudit]:
+    """The last comparison of each connection with its provider's list; none before the first."""
+    return last_audits(reader.tx)
+
+
+def last_audits(tx: Snapshot) -> list[ProviderAudit]:
     """The last comparisons of an organization, by connection."""
     job = tx.jobs.get(CompareWithProviders(organization_id=tx.organization_id or "").key)
     last = None if job is None else task_of(CompareWithProviders, job)

@@ -88,6 +88,8 @@ def conclude(
     """Act on a response; without one, retry later."""
     work.tx.jobs.complete(job)
     errand = ERRANDS[task.errand]
+    if isinstance(answer, ProviderFailure) and task.errand is ProviderErrand.REFUND:
+        answer = refunds.given_up(work, task, answer)
     if not isinstance(answer, ProviderFailure):
         errand.conclude(work, task, connection, answer)
     elif answer.kind in TEMPORARY_FAILURES:

@@ -35,7 +35,6 @@ from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
 from usagebill.core.payments import (
     DISPUTE_WON,
     LIVE,
-    OUTCOME_UNKNOWN,
     NoticeStatus,
     Payment,
     PaymentMethod,
@@ -45,6 +44,7 @@ from usagebill.core.payments import (
     is_refund_late,
 )
 from usagebill.core.provider_requests import (
+    OUTCOME_UNKNOWN,
     AccountReady,
     AccountRefused,
     DefaultMethodCleared,

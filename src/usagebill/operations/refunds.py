@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
-from usagebill.core import limits
+from usagebill.core import collection, limits
 from usagebill.core.credit_notes import CreditNote, CreditNoteReason
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.invoices.life_cycle import NOT_TO_BE_PAID
@@ -19,7 +19,6 @@ from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import (
     NOT_MADE,
-    OUTCOME_UNKNOWN,
     TO_BE_REFUNDED,
     Payment,
     RefundAttempt,
@@ -29,7 +28,15 @@ from usagebill.core.payments import (
     note_refund_status,
     refund_shares,
 )
-from usagebill.core.provider_requests import FailureKind, ProviderErrand, ProviderFailure, Refund, Refunded, Request
+from usagebill.core.provider_requests import (
+    OUTCOME_UNKNOWN,
+    FailureKind,
+    ProviderErrand,
+    ProviderFailure,
+    Refund,
+    Refunded,
+    Request,
+)
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.operations.backlog import after_backlog, of_record
 from usagebill.operations.payment_orders import order_refund_look_up
@@ -314,6 +321,12 @@ def conclude(work: Work, task: AskPaymentProvider, connection: PaymentConnection
     if answer.refund_status == PaymentStatus.PENDING and answered.provider_refund_id is not None:
         order_refund_look_up(work, answered)
     _ask(work, attempt.payment_id)
+
+
+def given_up(work: Work, task: AskPaymentProvider, failure: ProviderFailure) -> ProviderFailure:
+    """The failure to make a refund: one that says nothing is final after a month."""
+    attempt = work.tx.get(RefundAttempt, task.subject_id)
+    return failure if attempt is None else collection.given_up(failure, attempt.created_at, work.now)
 
 
 def fail(work: Work, task: AskPaymentProvider, connection: PaymentConnection, failure: ProviderFailure) -> None:

@@ -13,10 +13,11 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import QueueState, WorkerSeen
 from usagebill.core.monitoring_tasks import CountUnbilledEvents
+from usagebill.core.payment_audit import ProviderAudit
 from usagebill.core.tasks import BillCustomer
 from usagebill.core.webhooks import MessageStatus, WebhookMessage
 from usagebill.operations import organizations
-from usagebill.operations.provider_audits import ProviderAudit, last_audits
+from usagebill.operations.provider_audits import last_audits
 from usagebill.storage.conditions import eq
 from usagebill.storage.jobs import task_of
 from usagebill.storage.ports import Store, Transaction

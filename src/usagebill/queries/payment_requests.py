@@ -8,8 +8,8 @@ from usagebill.core.collection import Collectable
 from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
-from usagebill.core.payments import LIVE, OUTCOME_UNKNOWN, Payment, PaymentPage, is_under_way
-from usagebill.core.provider_requests import PayableType
+from usagebill.core.payments import LIVE, Payment, PaymentPage, is_under_way
+from usagebill.core.provider_requests import OUTCOME_UNKNOWN, PayableType
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, any_of, asc, eq, missing, more, present, within
 

@@ -6,7 +6,8 @@ from usagebill.core.errors import NotFound
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payment_requests import RequestedInvoice
-from usagebill.core.payments import GIVEN_BACK, OUTCOME_UNKNOWN, SURPLUS_BACK, Payment, RefundAttempt, TakenBack
+from usagebill.core.payments import GIVEN_BACK, SURPLUS_BACK, Payment, RefundAttempt, TakenBack
+from usagebill.core.provider_requests import OUTCOME_UNKNOWN
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.queries.payment_requests import request_of, requested_invoices, requests_of_invoice
 from usagebill.runtime.work import Reader

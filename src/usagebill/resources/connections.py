@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from usagebill.core.payment_audit import ProviderAudit
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payments import ProviderNotice
 from usagebill.core.sync_connections import SyncConnection, SyncedDocument
@@ -11,6 +12,7 @@ from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.webhooks import Resent, WebhookEndpoint, WebhookMessage
 from usagebill.operations import (
     payment_connections,
+    provider_audits,
     provider_notices,
     sync_connections,
     synced_documents,
@@ -19,7 +21,12 @@ from usagebill.operations import (
     webhooks,
 )
 from usagebill.resources.bindings import Message, Messages, Resource, Views, command, query
-from usagebill.views.payment_providers import PaymentProviderErrorView, payment_connection_view, provider_notice_view
+from usagebill.views.payment_providers import (
+    PaymentProviderErrorView,
+    payment_connection_view,
+    provider_audit_view,
+    provider_notice_view,
+)
 from usagebill.views.sync_connections import IntegrationErrorView, sync_connection_view, synced_document_view
 from usagebill.views.tax_providers import tax_connection_view
 from usagebill.views.webhooks import resent_view, webhook_endpoint_view, webhook_message_view
@@ -31,6 +38,7 @@ class PaymentConnections(Resource):
     views: ClassVar[Views] = {
         PaymentConnection: payment_connection_view,
         ProviderNotice: provider_notice_view,
+        ProviderAudit: provider_audit_view,
     }
     messages: ClassVar[Messages] = {
         "payment_provider.error": Message("A payment provider could not be connected to.", PaymentProviderErrorView),
@@ -42,6 +50,7 @@ class PaymentConnections(Resource):
     list = query(payment_connections.list_all)
     delete = command(payment_connections.delete)
     notices = query(provider_notices.list_all)
+    comparisons = query(provider_audits.comparisons, permission="payment")
 
 
 class SyncConnections(Resource):

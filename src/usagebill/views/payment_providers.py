@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from usagebill.core.customers import Customer
+from usagebill.core.payment_audit import ProviderAudit
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payments import PaymentMethod, ProviderNotice
 from usagebill.core.provider_requests import ProviderFailure
@@ -207,6 +208,23 @@ class ProviderNoticeView(TypedDict):
     reason: str | None
     body: str
     created_at: Instant
+
+
+class ProviderAuditView(TypedDict):
+    payment_provider_code: str
+    compared_at: Instant
+    differences_count: int
+    failure: str | None
+
+
+def provider_audit_view(_: Reader, audit: ProviderAudit) -> ProviderAuditView:
+    """The last comparison of a connection's payments and refunds with its provider's list."""
+    return {
+        "payment_provider_code": audit.connection_code,
+        "compared_at": instant_text(audit.compared_at),
+        "differences_count": audit.differences,
+        "failure": audit.failure,
+    }
 
 
 def provider_notice_view(reader: Reader, notice: ProviderNotice) -> ProviderNoticeView:

@@ -47,10 +47,19 @@ def _concerns(seat: Seat, now: datetime) -> Iterator[Concern]:
         for filters, what, text in (
             ({"status": InvoiceStatus.FAILED.value}, "Failed invoices", "They could not be made, and are not issued."),
             ({"payment_overdue": "true"}, "Overdue invoices", "Their due date has passed without payment."),
+            ({"overpaid": "true"}, "Overpaid invoices", "More was paid than was due: give back the rest."),
         ):
             if count := seat.listed("invoices.list", **filters, per_page=1).total:
                 name, value = next(iter(filters.items()))
                 yield Concern(count, what, text, f"/invoices?{name}={value}")
+    if seat.may("payment_connections.comparisons"):
+        for compared in seat.ask("payment_connections.comparisons"):
+            code = compared["payment_provider_code"]
+            if compared["differences_count"]:
+                text = f"`usagebill audit --provider {code}` lists the payments and refunds, and so does the log."
+                yield Concern(compared["differences_count"], f"Differences from the provider {code}", text, "/payments")
+            if compared["failure"]:
+                yield Concern(0, f"Not compared with the provider {code}", f"{compared['failure']}.", "/payments")
     if seat.may("events.unbilled_tallies"):
         since = (now - timedelta(days=1)).isoformat()
         tallies = seat.ask("events.unbilled_tallies", timestamp_from=since)

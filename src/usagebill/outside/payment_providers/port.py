@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from usagebill.core.authorizations import Authorize, Authorized, ReleaseHold
 from usagebill.core.payment_providers import PaymentConnection, UnsupportedAmount
-from usagebill.core.payments import OUTCOME_UNKNOWN
 from usagebill.core.provider_requests import (
+    OUTCOME_UNKNOWN,
     Cancel,
     Charge,
     Charged,

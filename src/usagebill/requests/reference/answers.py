@@ -623,6 +623,9 @@ SHOWN: Mapping[str, Field | str] = {
     "ProviderNotice.status": Field("The outcome.", values=tuple(NoticeStatus)),
     "ProviderNotice.reason": Field("Why it was ignored or failed; else null."),
     "ProviderNotice.body": Field("The message, as received."),
+    "ProviderAudit.compared_at": Field("When it was compared."),
+    "ProviderAudit.differences_count": Field("The number of payments and refunds that differ."),
+    "ProviderAudit.failure": Field("Why the provider's list could not be had; else null."),
     "UnbilledTally.reason": Field("Why they are not billed.", values=tuple(Reason)),
     "UnbilledTally.code": "EventFields.code",
 }
