@@ -11,14 +11,14 @@ from pathlib import Path
 
 import click
 
-from usagebill.core.ledger import Account
+from usagebill.core.ledger import TURNOVER, Account
 
 Row = Mapping[str, object]
 # Names in braces stand for columns of the movement.
 _COLUMN = re.compile(r"\{(country|tax_rate|tax_code|provider|billing_entity|currency|external_customer_id)\}")
 # The columns by which a kind may have a table of accounts.
 _APART: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys((Account.REVENUE, Account.DISCOUNT, Account.PURCHASES), ("country", "tax_rate")),
+    **dict.fromkeys(TURNOVER, ("country", "tax_rate")),
     Account.TAX: ("country", "tax_rate"),
     Account.INPUT_TAX: ("country", "tax_rate"),
     Account.CASH: ("provider",),

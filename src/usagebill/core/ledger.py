@@ -64,6 +64,8 @@ class Account(StrEnum):
 
 # What is owed: to us, and to the sellers of self-billed documents.
 DEBTS = (Account.RECEIVABLE, Account.PAYABLE)
+# What is kept apart by tax rate and country, beside the taxes themselves.
+TURNOVER = (Account.REVENUE, Account.DISCOUNT, Account.PURCHASES)
 _OF_PURCHASES: Mapping[Account, Account] = {
     Account.RECEIVABLE: Account.PAYABLE,
     Account.REVENUE: Account.PURCHASES,
