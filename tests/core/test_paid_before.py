@@ -10,7 +10,14 @@ from tests.core.builders import fee
 from tests.money import share
 
 from usagebill.core.fees import Fee
-from usagebill.core.paid_before import PaidInAdvance, less_days_paid, less_paid_before, paid_before_cents, share_held
+from usagebill.core.paid_before import (
+    PaidInAdvance,
+    deducted_next,
+    less_days_paid,
+    less_paid_before,
+    paid_before_cents,
+    share_held,
+)
 
 
 def seats(cents: int, id: str = "new", add_on: str = "seats") -> Fee:
@@ -80,6 +87,21 @@ def test_days_that_are_paid_are_left_out_at_the_new_price(share: str, cents: int
     owed = less_days_paid(seats(1000), Decimal(share), [paid(2100, days=7, left=5)])
     assert (owed.amount_cents, paid_before_cents(owed)) == (cents, 1000 - cents)
     assert owed.basis["paid_before"] == [{"paid_cents": 2100, "paid_days": 7, "days_left": 5}]
+
+
+@pytest.mark.parametrize(
+    ("payments", "asked", "deducted"),
+    [
+        ([paid(3100, days=31, left=22)], 5000, [2200]),
+        ([paid(3100, days=31, left=22)], 568, [568]),
+        ([paid(1000), paid(500)], 1200, [1000, 200]),
+        ([paid(1000, given_back=1000)], 1200, [0]),
+    ],
+)
+def test_the_next_plan_deducts_what_is_left_up_to_its_own_price(
+    payments: list[PaidInAdvance], asked: int, deducted: list[int]
+) -> None:
+    assert deducted_next(payments, asked) == deducted
 
 
 @given(st.lists(st.integers(0, 10**7), max_size=5), st.integers(0, 10**7), st.integers(1, 366), st.data())

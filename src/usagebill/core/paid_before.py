@@ -63,6 +63,14 @@ def less_days_paid(fee: Fee, share: Decimal, paid: Sequence[PaidInAdvance]) -> F
     return _less(fee, fee.amount_cents - round_cents(precise), precise, paid)
 
 
+def deducted_next(paid: Sequence[PaidInAdvance], asked_cents: int) -> list[int]:
+    """The cents of each payment that the next plan will deduct, which asks for `asked_cents` for the days left."""
+    deducted: list[int] = []
+    for fee_paid in paid:
+        deducted.append(min(fee_paid.left_cents, asked_cents - sum(deducted)))
+    return deducted
+
+
 def _less(fee: Fee, less: int, precise: Decimal, paid: Sequence[PaidInAdvance]) -> Fee:
     basis: dict[str, object] = {
         **fee.basis,

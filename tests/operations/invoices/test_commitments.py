@@ -153,3 +153,39 @@ def test_two_subscriptions_on_one_invoice_with_coupons_and_thresholds(box: Scena
     given = sum(note["sub_total_excluding_taxes_amount_cents"] for note in box.get("/credit_notes")["credit_notes"])
     assert asked - given == (march - 2000) // 2 + april // 2
     assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize(
+    ("price", "old", "new"),
+    [
+        # 29.03 for 9 days, of which 9.00 are brought in; 70.97 for 22 days and 22.00.
+        ("15.5", 20_03, 48_97),
+        # The new plan asks 44.00, and deducts 22.00.
+        ("31", 20_03, 26_97),
+        # The new plan asks and deducts 5.68: 25.32 of the 31.00 were charged for the old one.
+        ("4", 3_71, 65_29),
+        # The new plan bills it whole, and deducts nothing.
+        ("", 0, 70_97),
+    ],
+)
+def test_what_the_next_plan_deducts_is_brought_in_by_that_plan(price: str, old: int, new: int, ahead: bool) -> None:
+    """Fixed charges of 31.00 for March in advance, and an upgrade on the 10th: in all, 100.00 is the least."""
+
+    def plan(box: Scenario, seat: str, code: str, amount: str, *, in_advance: bool) -> None:
+        charge = {**fixed_charge_on(seat, amount=amount, units=2), "prorated": True, "pay_in_advance": in_advance}
+        charges = [charge] if amount else []
+        least = {"amount_cents": 100_00}
+        box.plan(code=code, amount_cents=0, minimum_commitment=least, fixed_charges=charges)
+
+    with Scenario(now="2024-03-01T00:00:00Z") as box:
+        box.customer()
+        seat = box.add_on("seat", 1000)
+        plan(box, seat, "old", "15.5", in_advance=True)
+        plan(box, seat, "new", price, in_advance=ahead)
+        box.subscribe("old")
+        box.travel_to("2024-03-10T12:00:00Z")
+        box.subscribe("new")
+        box.travel_to("2024-04-01T12:00:00Z")
+        assert true_ups(box) == [cents for cents in (old, new) if cents]
+        assert box.billing.audit().findings == ()

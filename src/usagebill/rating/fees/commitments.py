@@ -22,11 +22,16 @@ from usagebill.core.invoices.life_cycle import BILLED, IN_ARREARS, InvoiceStatus
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ONE, ZERO, add, round_cents, round_to, subtract, total
-from usagebill.core.paid_before import paid_before_cents
+from usagebill.core.paid_before import deducted_next, paid_before_cents
 from usagebill.core.subscriptions import TerminationCredit
 from usagebill.core.unused_time import plan_amount_of, unused_amount
 from usagebill.queries.billing_periods import BillingContext, cycle_at_end, used_until
+from usagebill.queries.contracts import contract_of
 from usagebill.queries.fees import fees_before
+from usagebill.queries.plans import plan_definition
+from usagebill.queries.subscriptions import successor_of
+from usagebill.rating.fees.fixed_charges import price_of_days
+from usagebill.rating.fees.paid_before import payment_for
 from usagebill.rating.fees.subscription import end_of_trial, subscription_item
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import at_most, desc, eq, has, ne, related, within
@@ -102,13 +107,17 @@ def _earlier_fees(reader: Reader, context: BillingContext) -> list[Fee]:
 
 
 def _less_unused_time(reader: Reader, context: BillingContext, fees: Sequence[Fee]) -> list[Fee]:
-    """The fees less the days on which the subscription was not active, whether those were credited or a coupon had paid
-    for them. The part of a fixed charge's fee that an older plan was paid in advance counts.
+    """The fees less the days on which the subscription was not active, whether those were credited, a coupon had paid
+    for them, or the next plan deducts them. The part of a fixed charge's fee that an older plan was paid in advance
+    counts.
     """
     invoice_ids = {fee.invoice_id for fee in fees if fee.invoice_id is not None}
     notes = reader.tx.find(CreditNote, within("invoice_id", invoice_ids)) if invoice_ids else []
     given_back = [item for note in notes if note.automatic and note.credit_status in CREDITED for item in note.items]
-    return [_less(fee, given_back, _unused(reader, context, fee)) for fee in fees]
+    deducted = _deducted_by_next_plan(reader, context, fees)
+    return [
+        _less(fee, given_back, add(_unused(reader, context, fee), Decimal(deducted.get(fee.id, 0)))) for fee in fees
+    ]
 
 
 def _less(fee: Fee, items: Sequence[CreditNoteItem], unused: Decimal) -> Fee:
@@ -139,6 +148,26 @@ def _unused(reader: Reader, context: BillingContext, fee: Fee) -> Decimal:
         credited_cents=ZERO,
         trial_end=end_of_trial(reader, ended, context.plan.trial_period),
     )
+
+
+def _deducted_by_next_plan(reader: Reader, context: BillingContext, fees: Sequence[Fee]) -> dict[str, int]:
+    """By id, the cents of fixed charges in advance that the plan after an upgrade deducts: it is brought in by that
+    plan, and each cent counts once. Of a payment for more than the next plan asks, the rest was charged for this one.
+    """
+    at, tz = context.subscription.terminated_at, context.cycle.tz
+    following = successor_of(reader, context.subscription) if context.ended_by_upgrade else None
+    ahead = [fee for fee in fees if fee.fee_type == FeeType.FIXED_CHARGE and fee.pay_in_advance]
+    if at is None or following is None or not ahead:
+        return {}
+    contract, deducted = contract_of(reader, following), dict[str, int]()
+    for charge in plan_definition(reader, following.plan_id).fixed_charges:
+        own = [fee for fee in ahead if fee.add_on_id == charge.add_on_id and fee.id not in deducted]
+        if not charge.prorated or not own:
+            continue
+        paid = [payment_for(reader, fee, at, tz) for fee in own]
+        asked = price_of_days(contract, charge, at, max(payment.days_left for payment in paid))
+        deducted.update(zip((fee.id for fee in own), deducted_next(paid, asked), strict=True))
+    return deducted
 
 
 def _is_in_force(reader: Reader, invoice_id: str) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
 
 from usagebill.core.add_ons import AddOn
+from usagebill.core.contracts import Contract
 from usagebill.core.copies import replace
 from usagebill.core.currencies import subunits
-from usagebill.core.days import days_billed
+from usagebill.core.days import days_billed, local_date
 from usagebill.core.fees import Fee, FeeItem, FeeType
 from usagebill.core.fixed_charges import (
     Term,
@@ -20,7 +22,7 @@ from usagebill.core.fixed_charges import (
 from usagebill.core.invoices.life_cycle import BILLED, IN_ARREARS
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.numbers import decimal_text, total
+from usagebill.core.numbers import decimal_text, divide, multiply, round_to, total
 from usagebill.core.periods import Window, advance_window, is_same_period
 from usagebill.core.plans import FixedCharge, FixedChargeUnits
 from usagebill.core.pricing import Properties, amount_details, parse_properties
@@ -80,6 +82,22 @@ def _fee(reader: Reader, context: BillingContext, charge: FixedCharge, closed: W
         terms = terms_in(time_line, window, cycle.tz, upgraded=context.ended_by_upgrade)
         fee = replace(fee, basis=_basis(terms, usage, window.duration))
     return fee if _is_something(fee) else None
+
+
+def price_of_days(contract: Contract, charge: FixedCharge, at: datetime, days: int) -> int:
+    """What a prorated fixed charge of a plan that starts at `at` costs for that many days, in cents."""
+    cycle = contract.cycle()
+    period = cycle.period(local_date(at, cycle.tz), cycle.fixed_charges_interval)
+    units = contract.subscription.fixed_charge_units.get(charge.id, charge.units)
+    currency = contract.plan.amount_currency
+    amounts = fixed_charge_amounts(
+        charge.charge_model,
+        parse_properties(charge.charge_model, charge.properties, subunits=subunits(currency)),
+        currency,
+        units=round_to(divide(multiply(units, Decimal(days)), Decimal(period.days)), 6),
+        full_units=units,
+    )
+    return amounts.amount_cents
 
 
 def _basis(terms: Sequence[Term], usage: Usage, period_days: int) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, tzinfo
 from decimal import Decimal
 
 from usagebill.core.credit_notes import CreditNote
@@ -55,14 +55,14 @@ def less_days_of_older_plans(
     first, last = (lines[0].from_datetime, lines[0].to_datetime) if lines else (None, None)
     if first is None or last is None or context.subscription.origin != Succession.UPGRADE:
         return list(lines)
-    tz, window = context.cycle.tz, Window(start=first, end=last, duration=0)
+    tz, upgraded = context.cycle.tz, context.ended_by_upgrade
     of_metric = eq("billable_metric_id", lines[0].billable_metric_id)
     fees = [
         fee
         for older in upgraded_from(reader, context.subscription)
         for fee in fees_in_advance(reader, older, of_metric, since=first)
     ]
-    payments = [(fee, _payment(reader, fee, window, context)) for fee in fees]
+    payments = [(fee, payment_for(reader, fee, first, tz, until=last, upgraded=upgraded)) for fee in fees]
     paid = total(multiply(whole_units(fee), payment.unused_days) for fee, payment in payments)
     billed = multiply(total(whole_units(line) for line in lines), Decimal(days_billed(first, last, tz)))
     if paid <= ZERO or billed <= ZERO:
@@ -119,11 +119,11 @@ def _paid_by_older_plans(reader: Reader, context: BillingContext, fee: Fee) -> l
     for older in upgraded_from(reader, context.subscription):
         if unpaid_from > last:
             break
-        rest = Window(start=unpaid_from, end=last, duration=0)
-        for old in fees_in_advance(reader, older, eq("add_on_id", fee.add_on_id), since=unpaid_from):
+        since = unpaid_from
+        for old in fees_in_advance(reader, older, eq("add_on_id", fee.add_on_id), since=since):
             if old.invoice_id == fee.invoice_id or old.currency != fee.currency:
                 continue
-            payment = _payment(reader, old, rest, context)
+            payment = payment_for(reader, old, since, context.cycle.tz, until=last, upgraded=context.ended_by_upgrade)
             if payment.cents <= 0:
                 continue
             if payment.days_left:
@@ -132,15 +132,15 @@ def _paid_by_older_plans(reader: Reader, context: BillingContext, fee: Fee) -> l
     return payments
 
 
-def _payment(reader: Reader, fee: Fee, window: Window, context: BillingContext) -> PaidInAdvance:
-    """The older plan's fee in advance as a payment for days of the window."""
-    days, left = days_paid_and_left(
-        paid_from(reader, fee),
-        fee.to_datetime or window.end,
-        window,
-        context.cycle.tz,
-        upgraded=context.ended_by_upgrade,
-    )
+def payment_for(
+    reader: Reader, fee: Fee, since: datetime, tz: tzinfo, *, until: datetime | None = None, upgraded: bool = False
+) -> PaidInAdvance:
+    """The fee in advance as a payment for its days from `since` on, up to `until` if that is earlier. `upgraded`: an
+    upgrade ends them there.
+    """
+    last = fee.to_datetime or since
+    window = Window(start=since, end=until or last, duration=0)
+    days, left = days_paid_and_left(paid_from(reader, fee), last, window, tz, upgraded=upgraded)
     return PaidInAdvance(
         cents=fee.amount_cents + paid_before_cents(fee),
         days=days,
