@@ -436,8 +436,10 @@ def _reopened(life: Life, lived: Lived) -> Iterator[str]:
 
 
 def _backwards(life: Life, lived: Lived) -> Iterator[str]:
-    """The order in which plans, coupons and wallets were made before the first step changes nothing."""
-    if len(life.plans) > 1 or (life.wallet and life.coupons):
+    """The order in which plans, coupons and wallets were made before the first step changes nothing; every fourth life,
+    for time.
+    """
+    if life.start.month % 4 == 1 and (len(life.plans) > 1 or (life.wallet and life.coupons)):
         yield from _same_papers(lived, play(life, backwards=True), "in another order")
 
 
