@@ -21,10 +21,27 @@ class Bar:
     height: float
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A level that is drawn across a chart, at its height in units of the drawing."""
+
+    text: str
+    y: float
+
+
 def bars(values: Iterable[tuple[str, Decimal | int, str]]) -> Sequence[Bar]:
     """The bars of (label, value, value as text), the highest as high as the chart; values below zero have none."""
-    rows = list(values)
-    highest = max((value for _, value, _ in rows), default=0)
+    return marked(values, ())[0]
+
+
+def marked(
+    values: Iterable[tuple[str, Decimal | int, str]], levels: Iterable[tuple[Decimal | int, str]]
+) -> tuple[Sequence[Bar], Sequence[Mark]]:
+    """The same bars with levels (value, text) above zero drawn across them: whichever is highest is as high as the
+    chart.
+    """
+    rows, lines = list(values), [(value, text) for value, text in levels if value > 0]
+    highest = max((value for value in (*(row[1] for row in rows), *(line[0] for line in lines))), default=0)
     room = WIDTH / max(1, len(rows))
     gap = min(6.0, room / 5)
     made = []
@@ -34,4 +51,4 @@ def bars(values: Iterable[tuple[str, Decimal | int, str]]) -> Sequence[Bar]:
         made.append(
             Bar(label, text, round(place * room + gap / 2, 2), round(HEIGHT - height, 2), round(room - gap, 2), height)
         )
-    return made
+    return made, [Mark(text, round(HEIGHT * (1 - float(value / highest)), 2)) for value, text in lines]

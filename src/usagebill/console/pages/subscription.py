@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import accumulate
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
-from usagebill.browser.charts import Bar, bars
+from usagebill.browser.charts import Bar, Mark, bars, marked
 from usagebill.console.pages.customer import running_bills
 from usagebill.console.pages.page import Page
 from usagebill.console.rendering import day, money, number
 from usagebill.console.seat import Listed, Seat
 from usagebill.console.visits import Visit
+from usagebill.core.alerts import AlertType
 from usagebill.core.errors import BillingError, NotFound
 from usagebill.core.subscriptions import SubscriptionStatus
 
@@ -58,6 +62,74 @@ def _by_day(seat: Seat, id: str, today: date) -> Sequence[tuple[str, str, str, S
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class RunningCost:
+    """What the running period costs up to each of its days, with the levels at which alerts are sent; `projected` is
+    what it will come to at this pace, if that can be told, and `thresholds` are (level, share reached, in percent).
+    """
+
+    bars: Sequence[Bar]
+    marks: Sequence[Mark]
+    projected: str
+    thresholds: Sequence[tuple[str, str]]
+
+
+def _running_cost(
+    seat: Seat, customer: Mapping[str, Any], id: str, usage: Mapping[str, Any], now: datetime
+) -> RunningCost:
+    currency, zone = usage["currency"], ZoneInfo(customer["applicable_timezone"])
+    first, last = (
+        min(datetime.fromisoformat(text), now).astimezone(zone).date()
+        for text in (usage["from_datetime"], usage["to_datetime"])
+    )
+    rows: list[Any] = seat.ask(
+        "analytics.usage", external_subscription_id=id, from_date=first.isoformat(), to_date=last.isoformat()
+    )
+    cents: dict[str, int] = defaultdict(int)
+    for row in rows:
+        cents[row["start_of_period_dt"]] += row["amount_cents"]
+    days = [first + timedelta(days=place) for place in range((last - first).days + 1)]
+    so_far = list(accumulate(cents[name.isoformat()] for name in days))
+    drawn, marks = marked(
+        ((day(name.isoformat()), cents, money(cents, currency)) for name, cents in zip(days, so_far, strict=True)),
+        _levels(seat, id, currency),
+    )
+    return RunningCost(drawn, marks, _projected(seat, customer, id), _thresholds(seat, id, currency))
+
+
+def _levels(seat: Seat, id: str, currency: str) -> Sequence[tuple[Decimal, str]]:
+    """The amounts at which alerts on this subscription's running usage are sent."""
+    if not seat.may("alerts.list"):
+        return ()
+    return [
+        (
+            Decimal(threshold["value"]),
+            f"{alert['name'] or alert['code']}: {money(int(Decimal(threshold['value'])), currency)}",
+        )
+        for alert in seat.listed("alerts.list", id).items
+        if alert["alert_type"] == AlertType.CURRENT_USAGE_AMOUNT
+        for threshold in alert["thresholds"]
+        if not threshold["recurring"]
+    ]
+
+
+def _projected(seat: Seat, customer: Mapping[str, Any], id: str) -> str:
+    try:
+        usage = seat.ask("usage.projected", customer["external_id"], external_subscription_id=id)
+    except BillingError:
+        # Not every charge can be projected.
+        return ""
+    return money(usage["projected_amount_cents"], usage["currency"])
+
+
+def _thresholds(seat: Seat, id: str, currency: str) -> Sequence[tuple[str, str]]:
+    usage = seat.ask("subscriptions.lifetime_usage", id)
+    return [
+        (money(threshold["amount_cents"], currency), number(Decimal(threshold["completion_ratio"]) * 100))
+        for threshold in usage.get("usage_thresholds") or ()
+    ]
+
+
 def _shown(visit: Visit) -> Response:
     seat, id = visit.seat, visit.named("key")
     subscription = _found(seat, id)
@@ -70,12 +142,16 @@ def _shown(visit: Visit) -> Response:
             usage = _by_day(seat, id, today)
         except BillingError as refusal:
             problem = refusal.message or refusal.code
-    one = Listed([subscription], 1, 1, 1, True)
+    bills = list(running_bills(seat, customer, Listed([subscription], 1, 1, 1, True)))
+    cost = None
+    if bills and bills[0]["usage"] is not None and seat.may("analytics.usage"):
+        cost = _running_cost(seat, customer, id, bills[0]["usage"], visit.billing.clock.now())
     return visit.page(
         "subscription.html",
         subscription=subscription,
         customer=customer,
-        bills=list(running_bills(seat, customer, one)),
+        bills=bills,
+        cost=cost,
         usage=usage,
         problem=problem,
         events=seat.listed("events.list", external_subscription_id=id, per_page=_LATEST)
