@@ -68,6 +68,16 @@ COUPONS: Mapping[str, Mapping[str, Any]] = {
     "third-twice": {"coupon_type": "percentage", "rate": "33.33", "frequency": "recurring", "duration": 2},
     "half-forever": {"coupon_type": "percentage", "rate": "50", "frequency": "forever"},
 }
+
+
+def coupon_terms(code: str) -> tuple[Mapping[str, Any], str]:
+    """The terms of a coupon, and what it is limited to: a metric, a plan (`p0`), or nothing. `five-once.gb` is
+    `five-once` for the usage of `gb` alone.
+    """
+    name, _, target = code.partition(".")
+    return COUPONS[name], target
+
+
 # What a life may have; each with its chance.
 FEATURES: Mapping[str, float] = {
     "usage": 0.75,
@@ -126,7 +136,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """Everything that happens to a customer."""
+    """Everything that happens to a customer. `beside` is the plan of a second subscription, from start to end."""
 
     start: datetime
     zone: str
@@ -136,6 +146,7 @@ class Life:
     coupons: tuple[str, ...] = ()
     wallet: int = 0
     plans: tuple[PlanTerms, ...] = ()
+    beside: int | None = None
     steps: tuple[Step, ...] = ()
     end: datetime = field(kw_only=True)
 
@@ -179,7 +190,39 @@ class _Maker:
             plans=plans,
             end=end,
         )
-        return replace(life, steps=self._steps(life, first_day, days))
+        return self._limited(self._beside(replace(life, steps=self._steps(life, first_day, days))))
+
+    def _beside(self, life: Life) -> Life:
+        """The life with a second subscription that shares invoices, coupons and notes with the first."""
+        chance = self.chance
+        if not self.has & {"thresholds", "coupons"} or chance.random() > 0.2:
+            return life
+        place = chance.randrange(len(life.plans))
+        steps = [*life.steps]
+        for code in sorted({CHARGES[charge][0] for charge in life.plans[place].charges}):
+            for number in range(chance.randint(1, 4)):
+                at = life.start + (life.end - life.start) * chance.random()
+                steps.append(
+                    Step(at=at.replace(microsecond=0), what="beside", code=code, number=self._value(code, number))
+                )
+        ordered = sorted(steps, key=lambda step: step.at)
+        return replace(life, beside=place, steps=tuple(step for step in ordered if step.at > life.start))
+
+    def _limited(self, life: Life) -> Life:
+        """The life with some of its coupons limited to a metric or a plan."""
+        metrics = sorted({CHARGES[code][0] for plan in life.plans for code in plan.charges})
+        targets = [*metrics, *(f"p{place}" for place in range(len(life.plans)))]
+
+        def limited(code: str) -> str:
+            return f"{code}.{self.chance.choice(targets)}" if self.chance.random() < 0.3 else code
+
+        return replace(
+            life,
+            coupons=tuple(map(limited, life.coupons)),
+            steps=tuple(
+                replace(step, code=limited(step.code)) if step.what == "coupon" else step for step in life.steps
+            ),
+        )
 
     def _plans(self) -> tuple[PlanTerms, ...]:
         chance, has = self.chance, self.has
@@ -369,6 +412,7 @@ def story(life: Life) -> str:
     lines += [f"  grace period: {life.grace} days"] if life.grace else []
     lines += [f"  VAT {life.tax} %"] if life.tax else []
     lines += [f"  coupons: {', '.join(life.coupons)}"] if life.coupons else []
+    lines += [f"  a second subscription, on plan {life.beside}"] if life.beside is not None else []
     lines += [f"  a wallet with {life.wallet} credits"] if life.wallet else []
     for place, plan in enumerate(life.plans):
         parts = [f"{plan.interval} {plan.amount / 100:.2f} in {'advance' if plan.ahead else 'arrears'}"]

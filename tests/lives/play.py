@@ -1,9 +1,9 @@
 """Plays a life in a sandbox, and collects what became of it.
 
 Steps, by `what` (a step that is refused does nothing; `number` is its amount, or chooses among what is there):
-`plan` subscribes to a plan or changes to it, `end` ends the subscription, `use` sends an event, `down` stops all
-workers for some minutes, `void` voids an invoice and makes it again with the same lines (`for good`: does
-not), `note` credits an invoice.
+`plan` subscribes to a plan or changes to it, `end` ends the subscription, `use` sends an event, `beside` one of the
+second subscription, `down` stops all workers for some minutes, `void` voids an invoice and makes it again with the same
+lines (`for good`: does not), `note` credits an invoice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.lives.life import CHARGES, COUPONS, Life, PlanTerms, Step
+from tests.lives.life import CHARGES, Life, PlanTerms, Step, coupon_terms
 from tests.scenarios import Scenario, price_ranges
 from tests.tax_lines import agree_on_taxes
 from usagebill.billing import Billing
@@ -37,6 +37,7 @@ from usagebill.operations import api_keys
 from usagebill.storage.conditions import asc, eq
 
 SUBSCRIPTION = "sub"
+BESIDE = "beside"
 METRICS: dict[str, dict[str, Any]] = {
     "gb": {"aggregation_type": "sum_agg", "filters": [{"key": "region", "values": ["eu", "us"]}]},
     "calls": {"aggregation_type": "count_agg", "field_name": None},
@@ -161,6 +162,8 @@ class _Player:
     def play(self) -> None:
         self._prepare()
         self._act(Step(at=self.life.start, what="plan", number=0))
+        if self.life.beside is not None:
+            self._subscribe(Step(at=self.life.start, what="plan", number=self.life.beside), BESIDE)
         for step in self.life.steps:
             self._move(step.at)
             self.lived.instants.append(self.box.now)
@@ -182,6 +185,8 @@ class _Player:
         ]
         if shown is not None and len(made) == 1:
             self._compare_usage(shown, made[0])
+        if self.life.beside is not None:
+            self._try("DELETE", f"/subscriptions/{BESIDE}")
         self._run_what_is_due()
         self.box.travel_to(self.box.now + AFTERWARDS)
         if foreseen is not None and len(made) == 1:
@@ -215,12 +220,15 @@ class _Player:
             box.tax(life.tax)
         box.customer(timezone=life.zone, billing_configuration={"invoice_grace_period": life.grace})
         codes = {CHARGES[code][0] for plan in life.plans for code in plan.charges}
+        codes |= {target for _, target in map(coupon_terms, self._coupon_codes()) if target in METRICS}
         self._metrics = {code: box.metric(code, **_metric(code)) for code in sorted(codes)}
         seat = box.add_on("seat", 100) if any(plan.fixed is not None for plan in life.plans) else ""
         plans = list(enumerate(life.plans))
         makers = [lambda: self._prepare_plans(plans[:: -1 if self.backwards else 1], seat), self._prepare_coupons]
         makers.append(self._prepare_wallet)
-        for make in makers[:: -1 if self.backwards else 1]:
+        # A coupon for a plan comes after it.
+        is_for_plan = any(coupon_terms(code)[1] not in ("", *METRICS) for code in self._coupon_codes())
+        for make in makers[:: -1 if self.backwards and not is_for_plan else 1]:
             make()
 
     def _prepare_plans(self, plans: Sequence[tuple[int, PlanTerms]], seat: str) -> None:
@@ -229,10 +237,16 @@ class _Player:
 
     def _prepare_coupons(self) -> None:
         life, box = self.life, self.box
-        for code in sorted(COUPONS) if any(step.what == "coupon" for step in life.steps) else life.coupons:
+        for code in self._coupon_codes():
             box.post("/coupons", coupon=_coupon(code))
         for code in life.coupons:
-            box.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": code})
+            # Two that are limited to one metric or plan cannot be held together.
+            self._try(
+                "POST", "/applied_coupons", {"applied_coupon": {"external_customer_id": "acme", "coupon_code": code}}
+            )
+
+    def _coupon_codes(self) -> list[str]:
+        return sorted({*self.life.coupons, *(step.code for step in self.life.steps if step.what == "coupon")})
 
     def _prepare_wallet(self) -> None:
         if self.life.wallet:
@@ -301,6 +315,7 @@ class _Player:
             "plan": self._subscribe,
             "end": self._end,
             "use": self._use,
+            "beside": self._use,
             "down": self._down,
             "note": self._note,
             "void": self._void,
@@ -328,10 +343,10 @@ class _Player:
         assert status < 500, f"{method} {path}: {status} {answer}"
         return answer if status == 200 else None
 
-    def _subscribe(self, step: Step) -> bool:
+    def _subscribe(self, step: Step, external_id: str = SUBSCRIPTION) -> bool:
         subscription = {
             "external_customer_id": "acme",
-            "external_id": SUBSCRIPTION,
+            "external_id": external_id,
             "plan_code": f"p{step.number}",
             "billing_time": "anniversary" if self.life.anniversary else "calendar",
         }
@@ -341,6 +356,7 @@ class _Player:
         return self._try("DELETE", f"/subscriptions/{SUBSCRIPTION}") is not None
 
     def _use(self, step: Step) -> bool:
+        external_id = BESIDE if step.what == "beside" else SUBSCRIPTION
         at = self.box.now - step.back
         region = ("eu", "us")[step.number % 2]
         id = f"t{self._place}"
@@ -353,12 +369,14 @@ class _Player:
         event = {
             "transaction_id": id,
             "code": step.code,
-            "external_subscription_id": SUBSCRIPTION,
+            "external_subscription_id": external_id,
             "timestamp": f"{int(at.timestamp())}.{at.microsecond:06}",
             "properties": properties,
         }
         if self._try("POST", "/events", {"event": event}) is None:
             return False
+        if external_id == BESIDE:
+            return True
         sent = Sent(
             id=id,
             metric=step.code,
@@ -668,7 +686,7 @@ def _properties(terms: Any) -> dict[str, Any]:
 
 
 def _coupon(code: str) -> dict[str, Any]:
-    terms = COUPONS[code]
+    terms, target = coupon_terms(code)
     fields: dict[str, Any] = {
         "name": code,
         "code": code,
@@ -682,6 +700,8 @@ def _coupon(code: str) -> dict[str, Any]:
         fields["percentage_rate"] = terms["rate"]
     if "duration" in terms:
         fields["frequency_duration"] = terms["duration"]
+    if target:
+        fields["applies_to"] = {"billable_metric_codes" if target in METRICS else "plan_codes": [target]}
     return fields
 
 

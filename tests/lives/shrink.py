@@ -52,10 +52,14 @@ def _shorter(life: Life) -> Iterator[Life]:
         replace(life, wallet=0),
         replace(life, anniversary=False),
         replace(life, zone="UTC"),
+        replace(life, beside=None, steps=tuple(step for step in life.steps if step.what != "beside")),
     )
     yield from (candidate for candidate in plainer if candidate != life)
     for coupon in life.coupons:
         yield replace(life, coupons=tuple(other for other in life.coupons if other != coupon))
+        if "." in coupon:
+            unlimited = coupon.partition(".")[0]
+            yield replace(life, coupons=tuple(unlimited if other == coupon else other for other in life.coupons))
     for place, plan in enumerate(life.plans):
         for simpler in _simpler(plan):
             yield replace(life, plans=(*life.plans[:place], simpler, *life.plans[place + 1 :]))

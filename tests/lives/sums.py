@@ -8,9 +8,9 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
-from tests.lives.life import CHARGES, COUPONS, RECURRING, Life
+from tests.lives.life import CHARGES, RECURRING, Life, coupon_terms
 from tests.lives.owed import Unsure, bill_of
-from tests.lives.play import Lived, play
+from tests.lives.play import SUBSCRIPTION, Lived, play
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
@@ -61,7 +61,7 @@ def _owed(lived: Lived) -> Iterator[str]:
     except Unsure:
         return
     subscriptions = sorted(
-        (one for one in lived.subscriptions if one.started_at is not None),
+        (one for one in lived.subscriptions if one.started_at is not None and one.external_id == SUBSCRIPTION),
         key=lambda one: (one.started_at, one.created_at, one.id),
     )
     numbers = {one.id: number for number, one in enumerate(subscriptions)}
@@ -69,7 +69,7 @@ def _owed(lived: Lived) -> Iterator[str]:
     billed: dict[tuple[int, str], Fraction] = defaultdict(Fraction)
     by_id = {}
     for fee in lived.fees:
-        if fee.deleted_at is not None or fee.fee_type == "credit" or fee.subscription_id is None:
+        if fee.deleted_at is not None or fee.fee_type == "credit" or fee.subscription_id not in numbers:
             continue
         if fee.invoice_id is not None and fee.invoice_id not in counting:
             continue
@@ -146,9 +146,12 @@ def _documents(lived: Lived) -> Iterator[str]:
         for line in invoice.credits:
             if line.item_type != "coupon":
                 continue
-            terms = COUPONS[line.item_code]
+            terms, target = coupon_terms(line.item_code or "")
             left = base - coupons
-            if terms["coupon_type"] == "percentage":
+            if terms["coupon_type"] == "percentage" and target:
+                if line.amount_cents > _round(left * Fraction(terms["rate"]) / 100):
+                    yield f"coupon {line.item_code} on {invoice.number} took {line.amount_cents} of {left}"
+            elif terms["coupon_type"] == "percentage":
                 expected = _round(left * Fraction(terms["rate"]) / 100)
                 if line.amount_cents != expected:
                     yield f"coupon {line.item_code} on {invoice.number}: {expected}, took {line.amount_cents}"
@@ -209,19 +212,35 @@ def _coupon_uses(lived: Lived) -> Iterator[str]:
             and (line.amount_cents > line.returned_cents or not line.amount_cents)
         ]
         taken = sum(line.amount_cents - line.returned_cents for _, line in lines)
-        # An invoice that deducts what another one billed ahead continues its use: they bill one period. So does one
-        # whose other was voided and made again.
-        using = {invoice.id for invoice, _ in lines} | {invoice.voided_invoice_id for invoice, _ in lines}
-        uses = sum(
-            not any(other.item_type == "invoice" and other.source_id in using for other in invoice.credits)
-            for invoice, _ in lines
-        )
+        # An invoice that deducts what others billed ahead continues their use: they bill one period.
+        uses = len({_billed_with(lived, invoice) for invoice, _ in lines})
         if coupon.frequency == "once" and coupon.amount_cents is not None and taken > coupon.amount_cents:
             yield f"once: {taken} of {coupon.amount_cents}"
         if coupon.frequency == "once" and coupon.percentage_rate is not None and len(lines) > 1:
             yield f"once, on {len(lines)} invoices"
         if coupon.frequency == "recurring" and uses > (coupon.frequency_duration or 0):
             yield f"{coupon.frequency_duration} times, used {uses} times"
+
+
+def _billed_with(lived: Lived, invoice: Invoice) -> frozenset[str | None]:
+    """The invoices that bill one period: those that this one deducts, those that deduct it, and so on; also by way of
+    ones that were voided or made again.
+    """
+    links = [
+        {
+            one.id,
+            one.voided_invoice_id or one.id,
+            *(line.source_id for line in one.credits if line.item_type == "invoice"),
+        }
+        for one in lived.invoices
+    ]
+    found: set[str | None] = {invoice.id}
+    grown = True
+    while grown:
+        linked = {id for link in links if not found.isdisjoint(link) for id in link}
+        grown = not linked <= found
+        found |= linked
+    return frozenset(found)
 
 
 # Notes, payments and wallets
@@ -329,6 +348,7 @@ def _events(lived: Lived) -> Iterator[str]:
     if any(act.what in ("override", "price", "filter") for act in lived.acts):
         return
     counting = {invoice.id for invoice in _counting(lived) if invoice.invoice_type == "subscription"}
+    own = {one.id for one in lived.subscriptions if one.external_id == SUBSCRIPTION}
     plans = lived.life.plans
     for code in ("gb-min", "gb", "gb-tiers", "gb-volume", "gb-packs", "gb-share", "gb-regions", "gb-ahead"):
         if not all(code in plan.charges for plan in plans):
@@ -341,6 +361,7 @@ def _events(lived: Lived) -> Iterator[str]:
                 and fee.true_up_parent_fee_id is None
                 and lived.charges.get(fee.charge_id or "") == code
                 and fee.invoice_id in counting
+                and fee.subscription_id in own
             ),
             Decimal(0),
         )
@@ -466,7 +487,7 @@ def _billed_in_all(lived: Lived) -> int:
 def _without_thresholds(life: Life, lived: Lived) -> Iterator[str]:
     if not any(plan.thresholds or plan.recurring_threshold for plan in life.plans):
         return
-    often = [code for code in life.coupons if code not in ("half-forever", "five-once", "much-once")]
+    often = [code for code in life.coupons if code.partition(".")[0] not in ("half-forever", "five-once", "much-once")]
     if often or any(step.what in ("coupon", "uncoupon") for step in life.steps) or _picks_invoices(life):
         return
     plans = tuple(replace(plan, thresholds=(), recurring_threshold=0) for plan in life.plans)
