@@ -487,7 +487,11 @@ def _billed_in_all(lived: Lived) -> int:
 def _without_thresholds(life: Life, lived: Lived) -> Iterator[str]:
     if not any(plan.thresholds or plan.recurring_threshold for plan in life.plans):
         return
-    often = [code for code in life.coupons if code.partition(".")[0] not in ("half-forever", "five-once", "much-once")]
+    # A percentage for one invoice is used by the first, which a threshold brings about; others are used once a period,
+    # but by each invoice of an event as well.
+    names = {code.partition(".")[0] for code in life.coupons}
+    ahead = any(CHARGES[code][1].get("ahead") for plan in life.plans for code in plan.charges)
+    often = "half-once" in names or (ahead and names - {"half-forever", "five-once", "much-once"})
     if often or any(step.what in ("coupon", "uncoupon") for step in life.steps) or _picks_invoices(life):
         return
     plans = tuple(replace(plan, thresholds=(), recurring_threshold=0) for plan in life.plans)

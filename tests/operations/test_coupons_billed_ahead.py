@@ -237,3 +237,61 @@ def test_a_use_that_went_back_with_its_usage_does_not_go_back_again_with_a_void(
     box.post(f"/invoices/{stage['svc_id']}/void")
     assert applied(box)["frequency_duration_remaining"] == 2
     assert box.billing.audit().findings == ()
+
+
+OFFS: list[dict[str, Any]] = [
+    {"amount_cents": 700, "frequency": "recurring", "frequency_duration": 2},
+    {"percentage_rate": "50", "frequency": "recurring", "frequency_duration": 2},
+    {"amount_cents": 700, "frequency": "forever"},
+    {"amount_cents": 1500, "frequency": "once"},
+]
+
+
+def both_used(box: Scenario, coupon: dict[str, Any], *, ahead: bool = True, **other: Any) -> None:
+    """January of two subscriptions with a coupon; each uses 10.00, in two parts."""
+    subscribed(box, 0, **coupon)
+    box.put("/plans/basic", plan={"usage_thresholds": [{"amount_cents": 500}, {"amount_cents": 900}] if ahead else []})
+    box.subscribe(external_id="other", **other)
+    for level in (6, 10):
+        for id in ("sub", "other"):
+            box.event("level", id, value=level)
+
+
+@pytest.mark.parametrize("coupon", OFFS, ids=lambda coupon: "-".join(map(str, coupon.values())))
+@pytest.mark.parametrize("other", [{}, {"purchase_order_number": "7"}], ids=["one invoice", "an invoice each"])
+def test_subscriptions_use_a_coupon_as_often_as_without_thresholds(
+    coupon: dict[str, Any], other: dict[str, Any]
+) -> None:
+    costs = []
+    for ahead in (False, True):
+        with Scenario(now="2024-01-01T00:00:00Z") as box:
+            box.customer()
+            both_used(box, coupon, ahead=ahead, **other)
+            for month in (2, 3, 4):
+                box.travel_to(f"2024-{month:02d}-01T01:00:00Z")
+                costs.append((ahead, month, cost(box), applied(box)["frequency_duration_remaining"]))
+                box.event("level", value=10)
+            assert box.billing.audit().findings == ()
+    assert [rest for ahead, *rest in costs if ahead] == [rest for ahead, *rest in costs if not ahead]
+
+
+def test_a_subscription_that_ends_apart_leaves_its_own_use_to_the_other(box: Scenario) -> None:
+    both_used(box, {"percentage_rate": "50", "frequency": "recurring", "frequency_duration": 3})
+    box.travel_to("2024-01-20T00:00:00Z")
+    assert applied(box)["frequency_duration_remaining"] == 2
+    box.unsubscribe()
+    assert applied(box)["frequency_duration_remaining"] == 2
+    box.travel_to("2024-02-01T01:00:00Z")
+    assert (cost(box), applied(box)["frequency_duration_remaining"]) == (1000, 1)
+    assert box.billing.audit().findings == ()
+
+
+def test_the_void_of_one_leaves_its_use_to_that_of_the_other_subscription(box: Scenario) -> None:
+    both_used(box, {"percentage_rate": "50", "frequency": "recurring", "frequency_duration": 2})
+    stages = sorted(box.invoices(), key=lambda invoice: int(invoice["sequential_id"]))
+    assert [stage["coupons_amount_cents"] for stage in stages] == [300, 300, 200, 200]
+    for stage in stages:
+        assert applied(box)["frequency_duration_remaining"] == 1
+        box.post(f"/invoices/{stage['svc_id']}/void")
+        assert box.billing.audit().findings == ()
+    assert applied(box)["frequency_duration_remaining"] == 2

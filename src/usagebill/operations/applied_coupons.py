@@ -12,7 +12,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.invoices.changes import taken_until_undone
 from usagebill.core.invoices.progressive import with_use
-from usagebill.core.invoices.records import CreditType, Invoice
+from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
 from usagebill.core.plans import Charge
 from usagebill.operations.backlog import after_backlog, of_customer, of_customer_in
 from usagebill.operations.coupons import terminate_applied
@@ -142,9 +142,9 @@ def give_back(work: Work, invoice: Invoice) -> None:
 
     If others in force continue its use, the first of them has it from now on, and only cents are given back.
     """
-    together = (
-        used_together(work, invoice) if any(line.item_type == CreditType.COUPON for line in invoice.credits) else []
-    )
+    together: list[Invoice] = []
+    if any(line.item_type == CreditType.COUPON for line in invoice.credits):
+        together = used_together(work, invoice, work.tx.find(BillingPeriod, eq("invoice_id", invoice.id)))
     for credit in invoice.credits:
         if credit.item_type != CreditType.COUPON or credit.source_id is None or credit.is_given_back:
             continue

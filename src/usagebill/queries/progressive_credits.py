@@ -14,11 +14,14 @@ from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
 from usagebill.core.invoices.totals import ProgressiveBilled
 from usagebill.core.numbers import ZERO, add, subtract
 from usagebill.core.progressive_billing import BilledAhead, ProgressiveFee, already_billed
+from usagebill.core.sharing import sharing
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.taxes import net_of_part, tax_keys
+from usagebill.queries.contracts import contracts_of
 from usagebill.queries.coupons import available_coupon, coupons_of
 from usagebill.queries.invoices import place_of
 from usagebill.runtime.work import Reader
-from usagebill.storage.conditions import at_most, eq, has_item, more, ne, within
+from usagebill.storage.conditions import at_most, eq, has_item, more, ne, related, within
 
 
 def billed_ahead(
@@ -70,12 +73,13 @@ def _billed_of_window(
     )
 
 
-def used_together(reader: Reader, invoice: Invoice) -> list[Invoice]:
+def used_together(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod]) -> list[Invoice]:
     """The other invoices in force that use a coupon together with this one, oldest first: those that it deducts and
-    those that deduct it, also by way of others, and of ones that were undone or made again.
+    those that deduct it, also by way of others, and of ones that were undone or made again; and progressive billing
+    invoices of subscriptions that will share the invoice of their period (`periods` are those of this one).
     """
-    linked = [invoice]
-    known = {invoice.id}
+    linked = [invoice, *billed_beside(reader, invoice, periods)]
+    known = {one.id for one in linked}
     for one in linked:
         sources = [line.source_id for line in one.credits if line.item_type == CreditType.INVOICE]
         ids = [id for id in (*sources, one.voided_invoice_id) if id is not None]
@@ -89,6 +93,33 @@ def used_together(reader: Reader, invoice: Invoice) -> list[Invoice]:
         known |= {other.id for other in found}
     others = [other for other in linked[1:] if other.status not in UNDONE]
     return sorted(others, key=lambda other: (other.created_at, other.id))
+
+
+def billed_beside(reader: Reader, invoice: Invoice, periods: Sequence[BillingPeriod]) -> list[Invoice]:
+    """The progressive billing invoices in force of other subscriptions that will share an invoice with the subscription
+    of this one when their periods end.
+    """
+    if invoice.invoice_type != InvoiceType.PROGRESSIVE_BILLING:
+        return []
+    of_customer = eq("customer_id", invoice.customer_id), eq("status", SubscriptionStatus.ACTIVE)
+    beside = [
+        other
+        for period in periods
+        for other in reader.tx.find(
+            BillingPeriod,
+            ne("subscription_id", period.subscription_id),
+            eq("invoicing_reason", InvoicingReason.PROGRESSIVE_BILLING),
+            eq("charges_to_datetime", period.charges_to_datetime),
+            related(Subscription, "subscription_id", *of_customer),
+        )
+    ]
+    if not beside:
+        return []
+    own = {period.subscription_id for period in periods}
+    groups = sharing(contracts_of(reader, (*periods, *beside)))
+    ids = {one.subscription.id for group in groups if any(c.subscription.id in own for c in group) for one in group}
+    invoice_ids = [one.invoice_id for one in beside if one.subscription_id in ids]
+    return reader.tx.find(Invoice, within("id", invoice_ids), within("status", BILLED_AHEAD))
 
 
 def billed_together(reader: Reader, progressive: Invoice) -> list[Invoice]:

@@ -35,7 +35,7 @@ from usagebill.core.taxes import Tax
 from usagebill.queries.coupons import available_coupon, coupons_of
 from usagebill.queries.customers import entity_of
 from usagebill.queries.plans import plan_definition
-from usagebill.queries.progressive_credits import billed_ahead, used_together
+from usagebill.queries.progressive_credits import billed_ahead, billed_beside, used_together
 from usagebill.queries.subscriptions import find_subscription, plan_of
 from usagebill.queries.tax_connections import connection_of
 from usagebill.queries.taxes import taxes_for
@@ -70,12 +70,12 @@ def settle(
     consuming = finalizing and invoice.invoice_type in CONSUMING_TYPES
     progressive = billed_ahead(reader, invoice, periods, fees) if invoice.invoice_type in CONSUMING_TYPES else ()
     available: tuple[object, ...] = ()
-    given_since: Mapping[str, int] = {}
+    given_beside: Mapping[str, int] = {}
     if consuming:
-        given_since = discounts(_used_since(reader, invoice, progressive))
+        given_beside = discounts(_used_beside(reader, invoice, progressive, periods))
         continued = [
             *(held for billed in progressive for held in billed.coupons),
-            *(available_coupon(reader, applied) for applied in coupons_of(reader, given_since)),
+            *(available_coupon(reader, applied) for applied in coupons_of(reader, given_beside)),
         ]
         ended = [held for held in continued if held.applied.status != CouponStatus.ACTIVE]
         available = (*ended, *_available(reader, customer, invoice, (*BEFORE_TAXES, *AFTER_TAXES)))
@@ -86,19 +86,23 @@ def settle(
         plan_of=coupon_plans(plans),
         progressive=progressive,
         available=available,
-        given_since=given_since,
+        given_beside=given_beside,
     )
     undecided = replace(invoice, tax_status=_tax_status(reader, invoice, parties, fees))
     draft = settled(undecided, fees, inputs)
     return replace(draft, invoice=with_request(reader, customer, _unprovided(draft.invoice)))
 
 
-def _used_since(reader: Reader, invoice: Invoice, progressive: Sequence[ProgressiveBilled]) -> list[Invoice]:
-    """The invoices in force that deducted the progressive billing invoice which was voided and is now made again."""
-    if invoice.invoice_type != InvoiceType.PROGRESSIVE_BILLING or invoice.voided_invoice_id is None:
-        return []
+def _used_beside(
+    reader: Reader, invoice: Invoice, progressive: Sequence[ProgressiveBilled], periods: Sequence[BillingPeriod]
+) -> list[Invoice]:
+    """The invoices in force that use a coupon together with a progressive billing invoice, but for earlier ones of the
+    same usage.
+    """
+    if invoice.voided_invoice_id is None or invoice.invoice_type != InvoiceType.PROGRESSIVE_BILLING:
+        return billed_beside(reader, invoice, periods)
     before = {earlier.id for billed in progressive for earlier in billed.before}
-    return [other for other in used_together(reader, invoice) if other.id not in before]
+    return [other for other in used_together(reader, invoice, periods) if other.id not in before]
 
 
 def _unprovided(invoice: Invoice) -> Invoice:

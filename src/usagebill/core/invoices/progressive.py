@@ -78,6 +78,16 @@ def discounts(invoices: Iterable[Invoice]) -> dict[str, int]:
     return given
 
 
+def uses(invoices: Iterable[Invoice]) -> set[str]:
+    """The applied coupons of which these invoices have a use, rather than continue that of others."""
+    return {
+        line.source_id
+        for invoice in invoices
+        for line in invoice.credits
+        if line.item_type == CreditType.COUPON and line.source_id and line.is_use and not line.is_given_back
+    }
+
+
 def with_use(invoices: Iterable[Invoice], applied_id: str) -> Invoice | None:
     """The first of these invoices in force that continue a coupon's use, now that the one which they continued is
     undone: the use is its own. None if one of them has it already, or none takes anything off.

@@ -31,7 +31,7 @@ from usagebill.core.coupons import (
 from usagebill.core.credit_notes import CreditNote, after_use, share_over_fees
 from usagebill.core.fees import Fee, TaxKeys
 from usagebill.core.invoices.life_cycle import InvoiceType
-from usagebill.core.invoices.progressive import discounts, with_returned
+from usagebill.core.invoices.progressive import discounts, uses, with_returned, with_use
 from usagebill.core.invoices.records import Credit, CreditType, Invoice
 from usagebill.core.numbers import ZERO, add, subtract, total
 from usagebill.core.prepaid import AvailableWallet, allocated, invoiced_transaction, split_by_origin
@@ -92,9 +92,10 @@ class SettlementInputs:
     """Everything but the fees that the totals depend on.
 
     `taxes` holds the chosen taxes of each fee by fee id, `plan_of` the plan of each subscription. `available` are the
-    customer's credits of every kind; empty for a draft, or a type of invoice that uses none. `given_since` are the
-    cents, by applied coupon, by which invoices that deducted a voided one reduce its period: made again, it continues
-    their use.
+    customer's credits of every kind; empty for a draft, or a type of invoice that uses none. `given_beside` are the
+    cents, by applied coupon, by which other invoices reduce what a progressive billing invoice bills a part of, and
+    whose use it continues: those of subscriptions that will share the period's invoice, and those that deducted the
+    voided one in whose place it is made.
     """
 
     now: datetime
@@ -103,7 +104,7 @@ class SettlementInputs:
     plan_of: Mapping[str, str] = field(default_factory=dict)
     progressive: tuple[ProgressiveBilled, ...] = ()
     available: tuple[object, ...] = ()
-    given_since: Mapping[str, int] = field(default_factory=dict)
+    given_beside: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, kind: type[T]) -> list[T]:
         """The available credits of one kind."""
@@ -117,7 +118,7 @@ class InvoiceInProgress:
     `changed` are the coupons, credit notes, ... that it has used, as updated. `prepaid` are the wallet transactions
     that pay for it. `surpluses` are what progressive billing invoices billed and usage no longer justifies; the coupons
     on these that got their part back are `returned`, by id. `given` are the discounts on the usage that it credits, by
-    applied coupon.
+    applied coupon; `continued` those coupons of which that usage has a use.
     """
 
     invoice: Invoice
@@ -127,6 +128,7 @@ class InvoiceInProgress:
     surpluses: tuple[Surplus, ...] = ()
     returned: Mapping[str, AvailableCoupon] = field(default_factory=dict)
     given: Mapping[str, int] = field(default_factory=dict)
+    continued: frozenset[str] = frozenset()
 
 
 Step = Callable[[InvoiceInProgress, SettlementInputs], InvoiceInProgress]
@@ -156,6 +158,8 @@ def fees_step(draft: InvoiceInProgress, _: SettlementInputs) -> InvoiceInProgres
 
 def progressive_billing_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
     """Credit the amounts that progressive billing invoices billed for this usage, at most its current cost."""
+    stages = [stage for billed in inputs.progressive for stage in billed.before]
+    draft = replace(draft, continued=frozenset({*uses(stages), *inputs.given_beside}))
     for billed in inputs.progressive:
         draft = _progressive_credit(draft, billed, inputs)
     return draft
@@ -213,21 +217,41 @@ def _with_coupons(
     now: datetime,
 ) -> InvoiceInProgress:
     """The invoice, knowing what coupons have `given` on progressive billing invoices (cents, by applied coupon), of
-    which `back` goes back to them. A coupon that gets all of it back was not used.
+    which `back` goes back to them. A coupon that gets all of it back was not used. One that is left has been used: by
+    these invoices, if they continue the use of another subscription that is billed apart after all.
     """
-    continued, returned = dict(draft.given), dict(draft.returned)
+    kept, returned = dict(draft.given), dict(draft.returned)
+    stages = {stage.id: stage for stage in (*billed.before, *with_returned(billed.before, back))}
+    continued, moved = set(draft.continued), [id for id in given if id in back]
     for held in billed.coupons:
         id = held.applied.id
-        cents = given[id] - back.get(id, 0)
-        if id not in back or cents > 0:
-            continued[id] = continued.get(id, 0) + cents
+        before, cents = returned.get(id, held), given[id] - back.get(id, 0)
         if id in back:
-            before = returned.get(id, held)
             taken_cents = (before.applied.amount_cents or 0) - before.remaining_cents
             applied = given_back(before.applied, held.coupon, now, taken_cents=taken_cents, is_used=cents > 0)
             returned[id] = replace(before, applied=applied, remaining_cents=before.remaining_cents + back[id])
-    changed = (*with_returned(billed.before, back), *(returned[id].applied for id in back))
-    return replace(draft, changed=(*draft.changed, *changed), returned=returned, given=continued)
+            if cents == 0:
+                continued.discard(id)
+                continue
+        kept[id] = kept.get(id, 0) + cents
+        own = None if id in continued or before.applied.status != CouponStatus.ACTIVE else with_use(stages.values(), id)
+        if own is not None:
+            stages[own.id] = own
+            continued.add(id)
+            before = returned.get(id, held)
+            returned[id] = replace(before, applied=used(before.applied, 0, before.remaining_cents, now))
+            moved.append(id)
+    changed = (
+        *(stage for stage in stages.values() if stage not in billed.before),
+        *(returned[id].applied for id in dict.fromkeys(moved)),
+    )
+    return replace(
+        draft,
+        changed=(*draft.changed, *changed),
+        returned=returned,
+        given=kept,
+        continued=frozenset(continued),
+    )
 
 
 def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
@@ -244,8 +268,8 @@ def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceI
         if invoice.sub_total_excluding_taxes_amount_cents <= 0:
             break
         held = available[applied.id]
-        continues = applied.id in draft.given or applied.id in inputs.given_since
-        given_cents = draft.given.get(applied.id, 0) + inputs.given_since.get(applied.id, 0)
+        continues = applied.id in draft.continued
+        given_cents = draft.given.get(applied.id, 0) + inputs.given_beside.get(applied.id, 0)
         at_most_cents = largest_discount(applied, remaining_cents=held.remaining_cents, given_cents=given_cents)
         is_active = applied.status == CouponStatus.ACTIVE
         if (continues and at_most_cents == 0) or not (is_active or (continues and ran_out(applied))):
