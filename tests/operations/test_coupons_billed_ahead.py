@@ -295,3 +295,25 @@ def test_the_void_of_one_leaves_its_use_to_that_of_the_other_subscription(box: S
         box.post(f"/invoices/{stage['svc_id']}/void")
         assert box.billing.audit().findings == ()
     assert applied(box)["frequency_duration_remaining"] == 2
+
+
+def test_what_a_coupon_for_one_metric_reduced_ahead_is_deducted_whole(box: Scenario) -> None:
+    """2.00 are shared by 5.00 and 0.10, then half of 9.10 by three fees: shares of 5 decimals, whose sum is off."""
+    gb, users = box.metric("gb"), box.metric("users")
+    shares = [charge_on(gb, amount="5"), charge_on(gb, amount="0.1"), charge_on(users, amount="6")]
+    box.plan(*shares, amount_cents=968, usage_thresholds=[{"amount_cents": 1000}])
+    two = {**FIXED, "code": "two", "amount_cents": 200, "frequency": "forever"}
+    half = {"name": "H", "code": "half", "coupon_type": "percentage", "percentage_rate": "50"}
+    box.post("/coupons", coupon={**two, "applies_to": {"billable_metric_codes": ["gb"]}})
+    box.post("/coupons", coupon={**half, "frequency": "forever", "expiration": "no_expiration"})
+    for code in ("two", "half"):
+        box.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": code})
+    box.subscribe()
+    box.events("gb", {"value": 1})
+    box.events("users", {"value": 1})
+    box.travel_to("2024-02-01T01:00:00Z")
+    assert [
+        (invoice["progressive_billing_credit_amount_cents"], invoice["coupons_amount_cents"])
+        for invoice in box.invoices()
+    ] == [(0, 200 + 455), (1110, 484)]
+    assert box.get("/credit_notes")["credit_notes"] == []

@@ -18,6 +18,8 @@ from usagebill.core.plans import UsageThreshold
 from usagebill.core.taxes import net_of_coupons
 
 _SHARE_DECIMALS = 5
+# Shares are rounded: what is less than this many cents is not left over.
+NOTHING = Decimal("0.01")
 
 _Key = TypeVar("_Key")
 
@@ -253,7 +255,7 @@ def deduction(
         shares |= {id: add(shares[id], share) for id, share in spread.items()}
         beyond[key] = subtract(cents, total(spread.values()))
     surplus = {key: truncate_cents(cents) for key, cents in beyond.items()}
-    most_cents = min(most_cents, truncate_cents(total(net_of_coupons(fee) for fee in fees)))
+    most_cents = min(most_cents, truncate_cents(add(total(net_of_coupons(fee) for fee in fees), NOTHING)))
     deducted_cents = max(min(billed_cents - sum(surplus.values()), most_cents), 0)
     if deducted_cents < billed_cents - sum(surplus.values()):
         key = max(surplus, key=lambda key: surplus[key], default=frozenset())

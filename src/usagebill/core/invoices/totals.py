@@ -35,15 +35,12 @@ from usagebill.core.invoices.progressive import discounts, uses, with_returned, 
 from usagebill.core.invoices.records import Credit, CreditType, Invoice
 from usagebill.core.numbers import ZERO, add, subtract, total
 from usagebill.core.prepaid import AvailableWallet, allocated, invoiced_transaction, split_by_origin
-from usagebill.core.progressive_billing import ProgressiveFee, deduction, fees_billed_before, paid_ahead
+from usagebill.core.progressive_billing import NOTHING, ProgressiveFee, deduction, fees_billed_before, paid_ahead
 from usagebill.core.statuses import PaymentStatus, TaxStatus
 from usagebill.core.taxes import Tax, invoice_taxes, net_of_coupons, summed_fee_taxes, tax_keys, taxed_fee
 from usagebill.core.wallet_transactions import WalletTransaction
 
 T = TypeVar("T")
-
-# Shares are rounded: what is less than this many cents is not left over.
-_NOTHING = Decimal("0.01")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,7 +383,7 @@ def _without_deductions(draft: InvoiceInProgress, inputs: SettlementInputs) -> t
                 left, total(subtract(net_of_coupons(fees[id]), net_of_coupons(fee)) for id, fee in after.items())
             )
             fees |= after
-            if left.copy_abs() < _NOTHING:
+            if left.copy_abs() < NOTHING:
                 break
     return tuple(fees.values())
 
