@@ -286,6 +286,7 @@ VERBS = [
 
 def invoiced(box: Scenario, known: dict[str, str]) -> None:
     """Add the results of some months: a paid and credited invoice, a draft, and a fee without an invoice."""
+    box.customer("leaver")
     for customer in ("acme", "waiting", "patient"):
         if customer != "acme":
             box.customer(customer, billing_configuration={"invoice_grace_period": 3})
@@ -310,6 +311,7 @@ def invoiced(box: Scenario, known: dict[str, str]) -> None:
 
 # Requests for which the general rules of this module are not enough.
 PATHS = {
+    "/customers/{external_id}/anonymize": "/customers/leaver/anonymize",
     "GET /security_logs": "/security_logs?to_date=2100-01-01",
     "/subscriptions/{external_id}/alerts/{code}": "/subscriptions/sub/alerts/watch",
     "/customers/{external_customer_id}/current_usage": "/customers/acme/current_usage?external_subscription_id=sub",

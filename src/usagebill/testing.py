@@ -195,7 +195,7 @@ class Sandbox:
     ) -> tuple[int, Any]:
         """Send an authenticated request and run its immediate jobs; returns the status and the parsed body.
 
-        The body is None if it is empty, and text if it is not JSON.
+        The body is None if it is empty, and text or bytes if it is not JSON.
         """
         target, _, query = path.partition("?")
         with self._undisturbed():
@@ -205,8 +205,9 @@ class Sandbox:
             self.billing.ship_events()
         if not answer.body:
             return answer.status, None
-        if not answer.headers["content-type"].startswith("application/json"):
-            return answer.status, answer.body.decode()
+        kind = answer.headers["content-type"]
+        if not kind.startswith("application/json"):
+            return answer.status, answer.body.decode() if kind.startswith("text/") else answer.body
         return answer.status, json_text.loads(answer.body)
 
     def _answer(self, method: str, target: str, query: str, json: object, headers: dict[str, str] | None) -> Answer:

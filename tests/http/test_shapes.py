@@ -18,6 +18,8 @@ from usagebill.http.openapi import document
 
 # Our own additions, and what the reference's description leaves out.
 OWN = {
+    ("GET", "/customers/{external_id}/archive"),
+    ("POST", "/customers/{external_id}/anonymize"),
     ("GET", "/invoices/{invoice_id}/explain"),
     ("GET", "/fees/{fee_id}/events"),
     ("PUT", "/invoices/{invoice_id}/lose_dispute"),
@@ -61,6 +63,8 @@ OWN = {
 }
 # Messages that the reference's description has no shape of.
 UNSHOWN = {
+    # It is ours.
+    "customer.anonymized",
     *("credit_note.provider_refund_failure", "invoice.overpaid", "invoice.payment_dispute_won"),
     *("payment.refund_failure", "payment.returned"),
     *("payment_receipt.created", "payment_receipt.generated"),

@@ -383,6 +383,7 @@ TABLES_OF_VERSIONS = {
     63: "61ad6f548fa8d407",
     64: "ed29f9eb77fb701d",
     65: "2269f7757a9a3a23",
+    66: "7b7e6eae7b238a30",
 }
 
 

@@ -13,6 +13,7 @@ from usagebill.cli.backup import backup
 from usagebill.cli.books import books
 from usagebill.cli.clock import clock
 from usagebill.cli.compare import compare
+from usagebill.cli.customers import customers
 from usagebill.cli.demo import demo
 from usagebill.cli.dunning_campaigns import dunning_campaigns
 from usagebill.cli.event_sources import COMMANDS as SOURCE_COMMANDS
@@ -81,6 +82,7 @@ for command in (
     keys,
     users,
     organizations,
+    customers,
     tax_connections,
     sync_connections,
     payment_connections,

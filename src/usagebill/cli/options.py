@@ -114,6 +114,10 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     "activity_log_days": (_Days(), "How many days activities are kept, or `all`; 0 logs none."),
     "api_log_days": (_Days(), "How many days logged requests are kept, or `all`; 0 logs none."),
     "security_log_days": (_Days(), "How many days events of security are kept, or `all`; 0 logs none."),
+    "document_years": (
+        click.IntRange(0, 100),
+        "How many years documents of anonymized customers show the person, from the end of the year of issue.",
+    ),
     "log_ingestion": (bool, "Whether requests that send events are logged too, which slows them down."),
     "strict": (
         bool,

@@ -116,6 +116,8 @@ class Customer:
 
     `payment_connection_id` is the payment provider that collects its invoices, where the customer is
     `provider_customer_id`; `provider_payment_methods` are the kinds of method allowed there.
+
+    One that was `anonymized_at` an instant says no more who it was, and is deleted (`core.erasure`).
     """
 
     id: str
@@ -168,6 +170,7 @@ class Customer:
     tax_error: ErrorDetail | None = None
     applied_dunning_campaign_id: str | None = None
     exclude_from_dunning_campaign: bool = False
+    anonymized_at: datetime | None = None
     deleted_at: datetime | None = None
 
 

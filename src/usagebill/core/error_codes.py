@@ -21,6 +21,9 @@ CODES: Mapping[str, Refusal] = {
     "value_is_mandatory": Refusal("is missing", "send it"),
     "can't be blank": Refusal("is empty", "send at least one"),
     "value_is_invalid": Refusal("is not one of the values that the field takes", "send one of them"),
+    "value_is_counted": Refusal(
+        "names a property by which usage is counted, priced or shown", "leave it out: the bills depend on it"
+    ),
     "value_is_out_of_range": Refusal("is outside the range of the field", "send a number within it"),
     "value_is_too_long": Refusal("is too long", "shorten it"),
     "value_is_too_short": Refusal("is too short", "lengthen it"),
@@ -273,6 +276,9 @@ CODES: Mapping[str, Refusal] = {
 
 # The state of a record refuses the action (405).
 BY_STATE: Mapping[str, Refusal] = {
+    "archive_incomplete": Refusal(
+        "the archive is not of this organization as it is since it was disabled", "export it again"
+    ),
     "cannot_terminate_with_pending_taxes": Refusal(
         "the taxes of its last invoice are not known yet", "try again once they are, or send no credit note option"
     ),
@@ -281,6 +287,16 @@ BY_STATE: Mapping[str, Refusal] = {
     "connection_deleted": Refusal("its connection was deleted", "create the connection again"),
     "credit_note_not_deletable": Refusal("a finalized credit note cannot be deleted", "void it instead"),
     "credit_note_not_finalized": Refusal("the credit note is a draft", "finalize its invoice first"),
+    "customer_has_credits": Refusal(
+        "prepaid credits or credit notes of the customer have a balance", "use it up, refund it or void it first"
+    ),
+    "customer_has_open_invoices": Refusal(
+        "an invoice of the customer is not finalized, or not paid", "finalize it, then collect, credit or void it"
+    ),
+    "customer_has_open_payments": Refusal("a payment or refund of the customer is under way", "wait for its outcome"),
+    "customer_has_subscriptions": Refusal(
+        "a subscription of the customer is active, or is to start", "terminate it first"
+    ),
     "database_unavailable": Refusal(
         "the database does not answer, and nothing was changed", "send it again after the seconds of `Retry-After`"
     ),
@@ -327,6 +343,7 @@ BY_STATE: Mapping[str, Refusal] = {
     "only_one_limitation_type_per_coupon_allowed": Refusal(
         "the coupon is limited to plans and to metrics at once", "send `plan_codes` or `billable_metric_codes`"
     ),
+    "organization_not_disabled": Refusal("the organization is not disabled", "disable it, then export it"),
     "outcome_unknown": Refusal(
         "the connection to the database broke while the change was stored, so it was made, or not",
         "look whether it was made before you send it again",
@@ -365,6 +382,9 @@ NOT_PERMITTED: Mapping[str, Refusal] = {
     "feature_unavailable": Refusal(
         "this is not possible in the record's current state", "see the operation's description"
     ),
+    "organization_disabled": Refusal(
+        "the organization is disabled", "ask the operator of the service: `usagebill organizations enable`"
+    ),
     "permissions_beyond_own": Refusal(
         "a key cannot give permissions that it does not have", "use a key that has them all"
     ),
@@ -401,6 +421,7 @@ RESOURCES: Mapping[str, tuple[str, str]] = {
     "job": ("failed job", "`usagebill jobs list`"),
     "lifetime_usage": ("lifetime usage", "a subscription has it once it has started"),
     "metadata": ("metadata", "POST metadata first"),
+    "organization": ("organization", "`usagebill organizations list`"),
     "payment": ("payment", "GET /payments"),
     "payment_connection": ("connection to a payment provider", "`usagebill payment-connections list`"),
     "payment_method": ("payment method", "GET /customers/{external_id}/payment_methods"),

@@ -122,6 +122,7 @@ _FUNCTIONS = {spelling: name for name in _ARGUMENTS for spelling in (name, name.
 _ROUNDINGS = {"round": round_to, "ceil": ceil_to, "floor": floor_to}
 _OPERATIONS = {"+": add, "-": subtract, "*": multiply, "/": divide}
 
+_PROPERTY = re.compile(r"event\.properties\.([A-Za-z][A-Za-z0-9_]*)")
 _TOKEN = re.compile(
     r"(?P<number>[0-9]+(?:\.[0-9]+)?)"
     r"|(?P<string>'[^']*')"
@@ -145,6 +146,11 @@ def is_valid(text: str) -> bool:
     except ExpressionSyntaxError:
         return False
     return True
+
+
+def properties_in(text: str) -> set[str]:
+    """The names of the event's properties that a text mentions, whether or not it is an expression."""
+    return set(_PROPERTY.findall(text))
 
 
 def evaluate(expression: Expression, *, code: str, timestamp: datetime, properties: Mapping[str, JsonValue]) -> Value:

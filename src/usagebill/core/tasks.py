@@ -539,6 +539,51 @@ class CleanLogs(Task):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EraseTraces(_CustomerTask):
+    """A customer was anonymized, and logs and messages that name it are to be erased: by ids of its records, by
+    `external_ids` (its former one and those of its subscriptions), or by the ids that payment providers gave it.
+
+    Those up to `after` of the log with number `log` are done.
+    """
+
+    kind = "erase_traces"
+
+    external_ids: tuple[str, ...]
+    provider_ids: tuple[str, ...] = ()
+    log: int = 0
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseProperties(_CustomerTask):
+    """A customer was anonymized, and some properties are to be erased of its events of one subscription id and code.
+
+    `start` and `end` bound their timestamps, inclusive (None: all of them); those before `since` are done.
+    """
+
+    kind = "erase_properties"
+    identity = ("external_subscription_id", "code", "start")
+
+    external_subscription_id: str
+    code: str
+    names: tuple[str, ...]
+    start: datetime | None = None
+    end: datetime | None = None
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseDocuments(Task):
+    """The documents of anonymized customers are to be erased that have been kept long enough: customer by customer."""
+
+    kind = "erase_documents"
+    subject_field = "organization_id"
+
+    organization_id: str
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeEuRates(Task):
     """A country of the European Union has another VAT rate from this day on."""
 

@@ -43,7 +43,8 @@ class MessageStatus(StrEnum):
     FAILED = "failed"  # no attempt is left
 
 
-# Statuses of messages that are not attempted again.
+# Statuses of messages that are attempted again, and of those that are not.
+UNSETTLED_MESSAGES = (MessageStatus.PENDING, MessageStatus.RETRYING)
 SETTLED_MESSAGES = (MessageStatus.SUCCEEDED, MessageStatus.FAILED)
 
 # webhook_type -> object_type: the name of the key that holds the object.
@@ -54,6 +55,7 @@ OBJECT_TYPES: Mapping[str, str] = {
     "billable_metric.deleted": "billable_metric",
     "customer.created": "customer",
     "customer.updated": "customer",
+    "customer.anonymized": "customer",
     "customer.accounting_provider_created": "customer",
     "customer.accounting_provider_error": "accounting_provider_customer_error",
     "customer.crm_provider_created": "customer",

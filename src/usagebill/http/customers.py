@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from usagebill.http.endpoints import Endpoint
-from usagebill.operations import customers, payment_pages
+from usagebill.operations import customer_archives, customers, erasure, payment_pages
 from usagebill.operations.portal import portal_url
 from usagebill.process.json_text import Nul
 from usagebill.queries.customers import customer_by_external_id
@@ -21,6 +21,11 @@ class PortalUrlView(TypedDict):
 def portal_url_view(_: Reader, url: str) -> PortalUrlView:
     """The link, under the name of the customer that it is for."""
     return {"portal_url": url}
+
+
+def zip_file(_: Reader, content: bytes) -> bytes:
+    """The file as it is."""
+    return content
 
 
 ENDPOINTS = [
@@ -70,6 +75,24 @@ ENDPOINTS = [
         returns="customer",
         view=customer_view,
         summary="Delete a customer",
+    ),
+    Endpoint(
+        "GET",
+        "/customers/{external_id}/archive",
+        customer_archives.archive,
+        opens=("invoice", "event", "wallet", "activity_log"),
+        view=zip_file,
+        content_type="application/zip",
+        summary="Get everything about a customer as a ZIP file",
+    ),
+    Endpoint(
+        "POST",
+        "/customers/{external_id}/anonymize",
+        erasure.anonymize,
+        body=erasure.AnonymizeInput,
+        returns="customer",
+        view=customer_view,
+        summary="Erase who a customer is, for good",
     ),
     Endpoint(
         "POST",

@@ -229,7 +229,9 @@ def _success(endpoint: Endpoint, views: Views) -> JsonObject:
         return {"description": "Done; the body is empty."}
     kind = endpoint.content_type.split(";")[0]
     if kind != "application/json":
-        return {"description": "As text.", "content": {kind: {"schema": {"type": "string"}}}}
+        is_text = kind.startswith("text/")
+        content: JsonObject = {"type": "string"} if is_text else {"type": "string", "format": "binary"}
+        return {"description": "As text." if is_text else "A file.", "content": {kind: {"schema": content}}}
     schema = views.answered(endpoint.view)
     if endpoint.returns is not None:
         words = endpoint.returns.replace("_", " ")

@@ -375,6 +375,31 @@ def _log(work: Work, change: Change, parts: Sequence[Change], written_at: dateti
         )
 
 
+def anonymized(work: Work, customer: Customer) -> None:
+    """Log that a customer was anonymized, as it is afterwards."""
+    if work.settings.activity_log_days == 0:
+        return
+    actor = work.actor
+    work.tx.insert(
+        ActivityLog(
+            id=work.new_id(),
+            organization_id=work.organization.id,
+            activity_type="customer.anonymized",
+            activity_source=actor.source,
+            activity_object=_text(customer_summary(work, customer)),
+            activity_object_changes="{}",
+            resource_id=customer.id,
+            resource_type=LOGGED[Customer].resource_type,
+            external_customer_id=customer.external_id,
+            api_key_id=None if actor.api_key is None else actor.api_key.id,
+            user_email=actor.user_email,
+            request_id=actor.request_id,
+            logged_at=work.now,
+            written_at=work.now if work.clock is None else work.clock(),
+        )
+    )
+
+
 _EMAILED: Mapping[EmailSubject, type] = {
     EmailSubject.INVOICE: Invoice,
     EmailSubject.CREDIT_NOTE: CreditNote,

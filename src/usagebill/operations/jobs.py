@@ -24,6 +24,9 @@ from usagebill.core.tasks import (
     EndPlan,
     EndSubscription,
     EndTrial,
+    EraseDocuments,
+    EraseProperties,
+    EraseTraces,
     ExpireCoupon,
     ExpireWallet,
     FinalizeInvoice,
@@ -48,6 +51,7 @@ from usagebill.core.tasks import (
 )
 from usagebill.operations import (
     coupons,
+    erasure,
     events,
     ledger,
     log_cleaning,
@@ -131,6 +135,9 @@ HANDLERS: dict[str, Handler[Any]] = dict(
         _handled(ChangeEuRates, vat.change_rates),
         _handled(CleanLogs, log_cleaning.clean),
         _handled(CleanWebhookMessages, webhooks.clean),
+        _handled(EraseTraces, erasure.erase_traces),
+        _handled(EraseProperties, erasure.erase_properties),
+        _handled(EraseDocuments, erasure.erase_documents),
         _handled(EndCustomer, offboarding.end_customer),
         _handled(PostPast, ledger.post_past),
         _handled(RescheduleCustomer, time_zones.reschedule),

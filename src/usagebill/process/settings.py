@@ -11,6 +11,7 @@ from usagebill.core.contacts import is_email
 
 # A hundred years.
 _MOST_LOG_DAYS = 36_525
+_MOST_DOCUMENT_YEARS = 100
 _MAIL_PORTS = {"smtp": 25, "smtps": 465}
 
 
@@ -91,12 +92,13 @@ class Settings:
     service. `clock_ahead_days` is how far the machine's clock may be ahead of the newest instant in the file; beyond
     that nothing is written until an operator confirms it (`Billing.clock_watch`). `listed_log_days`: how far lists of
     activities and requests reach back; None sets no bound. `activity_log_days`, `api_log_days` and `security_log_days`
-    are how long entries of each log are kept: None is for ever, 0 not at all. `log_ingestion`: requests that send
-    events are logged too, which slows them down. `metrics_key` is the bearer token of `/metrics`; without one there are
-    no metrics. With `ready_max_age`, `/ready` is 503 while a job has been due for that many seconds. `strict`: the API
-    refuses unknown fields and fractions in integer fields instead of ignoring or truncating them. A single request opts
-    in with the header `Usagebill-Strict: true`. `termination_alert_days`: how many days before its planned end a
-    subscription's termination is announced.
+    are how long entries of each log are kept: None is for ever, 0 not at all. `document_years`: how long invoices,
+    credit notes and receipts of anonymized customers show the person, from the end of the year of issue.
+    `log_ingestion`: requests that send events are logged too, which slows them down. `metrics_key` is the bearer token
+    of `/metrics`; without one there are no metrics. With `ready_max_age`, `/ready` is 503 while a job has been due for
+    that many seconds. `strict`: the API refuses unknown fields and fractions in integer fields instead of ignoring or
+    truncating them. A single request opts in with the header `Usagebill-Strict: true`. `termination_alert_days`: how
+    many days before its planned end a subscription's termination is announced.
     """
 
     id_prefix: str = "svc_"
@@ -125,6 +127,7 @@ class Settings:
     activity_log_days: int | None = 365
     api_log_days: int | None = 90
     security_log_days: int | None = 90
+    document_years: int = 10
     log_ingestion: bool = False
     metrics_key: str | None = field(default=None, repr=False)
     ready_max_age: float | None = None
@@ -146,6 +149,8 @@ class Settings:
         for days in (self.listed_log_days, self.activity_log_days, self.api_log_days, self.security_log_days):
             if days is not None and not 0 <= days <= _MOST_LOG_DAYS:
                 raise ValueError(f"logs are kept and listed for 0 to {_MOST_LOG_DAYS} days or for ever, not {days}")
+        if not 0 <= self.document_years <= _MOST_DOCUMENT_YEARS:
+            raise ValueError(f"documents are kept for 0 to {_MOST_DOCUMENT_YEARS} years, not {self.document_years}")
         if self.smtp_url:
             MailServer.at(self.smtp_url)
         if self.email_from and ("," in self.email_from or not is_email(self.email_from)):

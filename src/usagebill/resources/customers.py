@@ -13,7 +13,9 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.operations import (
     applied_coupons,
     billing_entities,
+    customer_archives,
     customers,
+    erasure,
     invoice_custom_sections,
     organizations,
     payment_pages,
@@ -94,6 +96,9 @@ class Customers(Resource):
             "A page where the customer can save a payment method is available.", CheckoutUrlView
         ),
         "customer.updated": Message("A customer was sent again or edited, even without changes.", CustomerSummary),
+        "customer.anonymized": Message(
+            "A customer was anonymized, and nothing but its issued documents says who it was.", CustomerSummary
+        ),
         "customer.vies_check": Message("The VAT number of a customer was checked, or could not be.", CheckedCustomer),
     }
 
@@ -101,6 +106,8 @@ class Customers(Resource):
     get = query(customer_by_external_id)
     list = query(customers.list_all)
     delete = command(customers.delete)
+    archive = query(customer_archives.archive)
+    anonymize = command(erasure.anonymize)
     portal_url = query(portal.portal_url)
     checkout_url = command(payment_pages.checkout_url)
 

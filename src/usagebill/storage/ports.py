@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from usagebill.core.activity_logs import Change
 from usagebill.core.aggregation import AggregateResult
@@ -70,8 +70,20 @@ class Page(Generic[R]):
     total_count_is_exact: bool = True
 
 
+class StoredEvent(NamedTuple):
+    """An event with its sequence number and marks (`EventStore.append`)."""
+
+    sequence: int
+    event: Event
+    in_advance: bool
+    uncounted: bool
+
+
 class WaitingJobs(Protocol):
     """The waiting jobs, read only."""
+
+    def every(self) -> list[Job]:
+        """All jobs of the organization, those that have failed too, in the order of writing."""
 
     def lanes(self, prefix: str = "") -> dict[str, datetime]:
         """Each lane with waiting jobs whose name begins with `prefix`, and their earliest `run_at`."""
@@ -156,6 +168,9 @@ class JobQueue(WaitingJobs, Protocol):
     def note_worker(self, worker: WorkerSeen) -> None:
         """Record that a worker was seen; workers not seen for a week are forgotten."""
 
+    def release(self, error: str) -> None:
+        """Make the jobs of the organization ready again that were put off with this error, and forget it."""
+
     def retry(self, id: str, run_at: datetime) -> bool:
         """Give the job a fresh set of attempts from `run_at`; False if there is no such job."""
 
@@ -192,6 +207,9 @@ class EventLog(Protocol):
         """The first events with a sequence number above `sequence` and at most `up_to`, each with its number; those of
         some external subscription ids only, if requested.
         """
+
+    def exported(self, sequence: int, at_most: int) -> list[StoredEvent]:
+        """The first events with a sequence number above this one."""
 
     def received(self, start: datetime, end: datetime) -> Iterator[Event]:
         """The events with `start <= created_at < end`, in no order, one by one."""
@@ -266,6 +284,16 @@ class EventStore(EventLog, Protocol):
 
         Events with the codes `in_advance` are billed in advance: `changes` and `known_up_to` only need these. Events
         with the ids `uncounted` are marked, since their metric cannot count them.
+        """
+
+    def restore(self, events: Iterable[StoredEvent]) -> None:
+        """Store all events of an organization that has none yet, in order, with the sequence numbers and marks that
+        they had in another database.
+        """
+
+    def rewrite(self, events: Sequence[Event]) -> None:
+        """Store the properties of these events in place of those that they have. Running totals end with that, until
+        `rebuild_states`.
         """
 
     def rebuild_states(self) -> int:
@@ -365,6 +393,9 @@ class Snapshot(Protocol):
     def last_numbers(self, *names: str) -> list[int]:
         """The last number given by `next_number` in each of these sequences; 0 before the first."""
 
+    def numbers(self) -> dict[str, int]:
+        """The last number of each of the organization's sequences (`next_number`) by name."""
+
     def list_faults(self) -> Iterator[CountFault]:
         """The kept numbers of records that lists show as totals, where they differ from a recount of the records."""
 
@@ -419,6 +450,12 @@ class Transaction(Snapshot, Protocol):
 
     def recount_lists(self) -> list[str]:
         """Make the counts of the lists with faults again; returns their tables."""
+
+    def restore_numbers(self, numbers: Mapping[str, int]) -> None:
+        """Let sequences go on after these numbers, by name; for an organization that has none yet."""
+
+    def remove_organization(self) -> None:
+        """Remove every row of the organization, whatever its table, for good."""
 
     def next_number(self, name: str, start: int = 1) -> int:
         """The next number of a gapless sequence: it commits, and rolls back, with this transaction."""

@@ -166,6 +166,7 @@ EXAMPLES: Mapping[str, Any] = {
             "net_payment_term": 30,
         }
     },
+    "POST /customers/{external_id}/anonymize": {"event_properties": ["user_email"]},
     "POST /applied_coupons": {"applied_coupon": {"external_customer_id": "acme", "coupon_code": "welcome"}},
     "POST /subscriptions": {
         "subscription": {"external_customer_id": "acme", "plan_code": "pro", "external_id": "acme-1"}

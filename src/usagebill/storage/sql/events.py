@@ -14,6 +14,7 @@ from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
 from usagebill.storage.event_queries import Counted, EventFilter, EventQuery, EventRange, Group, Lacking, StateFault
 from usagebill.storage.event_rows import COLUMNS, event_of, filter_sql, instant, microseconds, size_sql
+from usagebill.storage.ports import StoredEvent
 from usagebill.storage.record_sql import MAX_ROWS, bounded
 from usagebill.storage.sql.counting import EventCounts
 from usagebill.storage.sql.statements import Runner, Statement
@@ -93,6 +94,14 @@ class SqlEvents(ABC):
             ],
         )
         return [(row[0], event_of(row[1:])) for row in rows]
+
+    def exported(self, sequence: int, at_most: int) -> list[StoredEvent]:
+        rows = self._runner.execute(
+            f"SELECT sequence, in_advance, uncounted, {COLUMNS} FROM events WHERE organization_id = ? AND sequence > ?"
+            " ORDER BY sequence LIMIT ?",
+            [self._organization_id, sequence, at_most],
+        )
+        return [StoredEvent(row[0], event_of(row[3:]), bool(row[1]), bool(row[2])) for row in rows]
 
     # Lists
 

@@ -36,7 +36,7 @@ from usagebill.storage.tables import TABLES, Table, table_of
 
 _log = Log("usagebill.storage")
 
-VERSION = 65
+VERSION = 66
 # Since this version lists are read from other tables.
 _LISTS_REMADE = 56
 # The tables beside a table of records from which lists of earlier versions were read; documents have triggers on the

@@ -6,7 +6,7 @@ therefore in commit order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ import psycopg
 
 from usagebill.core.events import Event
 from usagebill.storage.event_rows import COLUMNS, event_of, microseconds
+from usagebill.storage.ports import StoredEvent
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events.dialect import DIALECT
 from usagebill.storage.postgresql.events.rows import STORED, row_of
@@ -23,6 +24,7 @@ from usagebill.storage.sql.usage_totals import KnownSeries, MissingSeries, Usage
 
 _SEQUENCE: Final = "events"
 _INSERT: Final = f"INSERT INTO events ({STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_OF_PROPERTIES: Final = ("properties", "texts", "numbers")
 
 
 class PostgresEvents(SqlEvents):
@@ -102,6 +104,31 @@ class PostgresEvents(SqlEvents):
             # COPY does not work with row security.
             self._connection.executemany(_INSERT, rows)
         return row[1], last
+
+    def restore(self, events: Iterable[StoredEvent]) -> None:
+        self._connection.executemany(_INSERT, (row_of(*stored) for stored in events))
+        self._connection.execute(
+            "INSERT INTO sequences (organization_id, name, value)"
+            " SELECT organization_id, ?, MAX(sequence) FROM events WHERE organization_id = ? GROUP BY 1",
+            (_SEQUENCE, self._organization_id),
+        )
+
+    def rewrite(self, events: Sequence[Event]) -> None:
+        names = STORED.split(", ")
+        places = [names.index(name) for name in (*_OF_PROPERTIES, "id")]
+        self._connection.executemany(
+            f"UPDATE events SET {', '.join(f'{name} = ?' for name in _OF_PROPERTIES)} WHERE id = ?"
+            " AND external_subscription_id IS NOT DISTINCT FROM ? AND transaction_id = ? AND organization_id = ?",
+            (
+                (
+                    *(row[place] for place in places),
+                    event.external_subscription_id,
+                    event.transaction_id,
+                    self._organization_id,
+                )
+                for event, row in ((event, row_of(0, event, False, False)) for event in events)
+            ),
+        )
 
     def _taken(self, events: Sequence[Event]) -> list[int]:
         named = [

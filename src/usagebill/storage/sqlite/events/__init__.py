@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from usagebill.core.events import Event
 from usagebill.storage.event_rows import COLUMNS, event_of, microseconds
+from usagebill.storage.ports import StoredEvent
 from usagebill.storage.sql.events import SqlEvents
 from usagebill.storage.sql.usage_totals import KnownSeries, MissingSeries, UsageTotals
 from usagebill.storage.sqlite.events.dialect import DIALECT, prepare as prepare
@@ -17,6 +18,7 @@ from usagebill.storage.sqlite.events.rows import row_of
 _STORED: Final = f"{COLUMNS}, texts, millionths, long_numbers"
 _INSERT: Final = f"INSERT INTO events ({_STORED}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 _INSERT_SOME: Final = f"INSERT INTO events ({_STORED}, in_advance, uncounted) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_OF_PROPERTIES: Final = ("properties", "texts", "millionths", "long_numbers")
 _ROWS_AT_ONCE: Final = 500
 # Clocks of the processes that write to one file differ by less than this.
 _CLOCKS_DIFFER: Final = timedelta(minutes=10)
@@ -67,6 +69,32 @@ class SqliteEvents(SqlEvents):
         totals = self._totals()
         totals.keep_up(totals.done(), last + len(events))
         return []
+
+    def restore(self, events: Iterable[StoredEvent]) -> None:
+        self._connection.executemany(
+            f"INSERT INTO events (sequence, {_STORED}, in_advance, uncounted) VALUES ({','.join('?' * 16)})",
+            (
+                (stored.sequence, *row_of(stored.event), stored.in_advance or None, stored.uncounted or None)
+                for stored in events
+            ),
+        )
+
+    def rewrite(self, events: Sequence[Event]) -> None:
+        names = _STORED.split(", ")
+        places = [names.index(name) for name in (*_OF_PROPERTIES, "id")]
+        self._connection.executemany(
+            f"UPDATE events SET {', '.join(f'{name} = ?' for name in _OF_PROPERTIES)} WHERE id = ?"
+            " AND external_subscription_id IS ? AND transaction_id = ? AND organization_id = ?",
+            (
+                (
+                    *(row[place] for place in places),
+                    event.external_subscription_id,
+                    event.transaction_id,
+                    self._organization_id,
+                )
+                for event, row in ((event, row_of(event)) for event in events)
+            ),
+        )
 
     def _taken(self, events: Sequence[Event]) -> list[int]:
         seen: set[tuple[str, str]] = set()
