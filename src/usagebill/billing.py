@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
-from usagebill.core.errors import BillingError, ThirdPartyError
+from usagebill.core.errors import BillingError, Forbidden, ThirdPartyError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
 from usagebill.core.organizations import Organization
 from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
@@ -66,6 +66,8 @@ _LEFT_ALONE = 0.002
 # sends e-mails: so long it waits after a crash.
 _SHORT_LEASE = timedelta(minutes=1)
 _LONG_LEASE = timedelta(minutes=5)
+# When jobs of a disabled organization are tried again.
+_STANDS_STILL = datetime(9999, 1, 1, tzinfo=UTC)
 # The default actors: library callers, and the system while it runs leased jobs.
 _ACTOR = ContextVar("usagebill_actor", default=LIBRARY)
 _log = Log("usagebill.jobs")
@@ -255,6 +257,7 @@ class Billing(Resources):
             def act(tx: Transaction) -> tuple[T, Work]:
                 now = self.clock.now()
                 self.clock_watch.note(tx, now)
+                organizations.check_enabled(tx.get(Organization, chosen.id))
                 at = runs.begin(tx, now)
                 acting = actor or _ACTOR.get()
                 work = self._work(tx, chosen, at, answers, runs.ahead, actor=acting)
@@ -477,6 +480,7 @@ class Billing(Resources):
     def _do(self, tx: Transaction, job: Job, ahead: Ahead) -> Work:
         scoped = tx.scoped(job.organization_id)
         organization = self._organization(scoped, job.organization_id)
+        organizations.check_enabled(organization)
         ahead.begin()
         # In memory, nothing is written during a count.
         work = self._work(scoped, organization, job.due_at, ahead=ahead if self.store.reads_beside_writes else None)
@@ -492,8 +496,12 @@ class Billing(Resources):
     def postpone(self, tx: Transaction, job: Job, now: datetime, problem: Exception) -> None:
         """Schedule the retry of a failed job, or leave it to an operator once it has failed too often.
 
-        A failure of the database is not the job's: the job is tried again soon, and no attempt is counted.
+        A failure of the database is not the job's: the job is tried again soon, and no attempt is counted. Nor is it
+        that its organization is disabled: the job waits until that is enabled again.
         """
+        if isinstance(problem, Forbidden) and problem.code == organizations.DISABLED:
+            tx.jobs.postpone(job, _STANDS_STILL, problem.code, counts=False)
+            return
         if (failure := failure_of(problem)) is not None:
             tx.jobs.postpone(job, now + timedelta(seconds=failure.retry_after), str(failure), counts=False)
             return
@@ -564,6 +572,7 @@ class Billing(Resources):
         job = jobs[0]
         try:
             organization = self.store.read(None, lambda tx: self._organization(tx, job.organization_id))
+            organizations.check_enabled(organization)
             acting = _ACTOR.set(SYSTEM)
             try:
                 OUTSIDE[job.kind].perform(self, organization, job)

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from usagebill.core.activity_logs import LIBRARY, Actor
 from usagebill.core.organizations import Organization
+from usagebill.operations import organizations
 from usagebill.process.json_text import JsonObject, with_prefix
 from usagebill.process.settings import Settings
 from usagebill.records import plain, presented, view_of
@@ -70,6 +71,7 @@ class Within(Resources):
             now = host.clock.now()
             host.clock_watch.note(tx, now)
             work = host.work_of(tx, host.organization.id, now, LIBRARY)
+            organizations.check_enabled(work.organization)
             result = change(work)
             work.log_changes()
             return result, work

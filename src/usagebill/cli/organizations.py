@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import AbstractContextManager
+from pathlib import Path
+
 import click
 
-from usagebill.cli.options import as_json, database, opened, print_json, print_table
+from usagebill.cli.options import as_json, database, named, opened, print_json, print_table, refusals
+from usagebill.core.errors import NotAllowed
 from usagebill.operations import api_keys, organizations as operations
+from usagebill.storage.archives import UnusableArchive, contents_of, read_archive, rows_of, write_archive
+from usagebill.storage.stores import store_at
 from usagebill.views.formats import instant_text
 
 
@@ -41,3 +48,94 @@ def list_all(path: str, json_output: bool) -> None:
         print_json(rows)
     else:
         print_table(("id", "name", "created_at"), rows, "no organizations")
+
+
+@organizations.command()
+@click.argument("id")
+@database()
+def disable(id: str, path: str) -> None:
+    """Refuse the keys of the organization with this ID and every change of it; its jobs stand still.
+
+    Answers that other services still owe are stored, and reading it here goes on.
+    """
+    with opened(path) as billing, _named(id):
+        made = billing.store.write(None, lambda tx: operations.disable(tx, id, billing.clock.now()))
+    click.echo(f"{made.name} is disabled; `usagebill organizations enable {id}` undoes it")
+
+
+@organizations.command()
+@click.argument("id")
+@database()
+def enable(id: str, path: str) -> None:
+    """Undo `disable`: jobs that have become due meanwhile run, each as of the instant it was due."""
+    with opened(path) as billing, _named(id):
+        made = billing.store.write(None, lambda tx: operations.enable(tx, id, billing.clock.now()))
+    click.echo(f"{made.name} is enabled")
+
+
+@organizations.command()
+@click.argument("id")
+@click.option("--output", "-o", metavar="FILE", help="The file.  [default: ID.zip]")
+@database()
+def export(id: str, output: str | None, path: str) -> None:
+    """Write everything of the organization with this ID to a ZIP file of JSON lines and documents.
+
+    Secrets are in it: keep it as you keep the database. `usagebill organizations import` makes a system of it.
+    """
+    target = output or f"{id}.zip"
+    part = f"{target}.part"
+    with opened(path, read_only=True) as billing, _named(id):
+        now = billing.clock.now()
+        chosen = billing.store.read(None, lambda tx: operations.find(tx, id))
+        try:
+            with open(part, "wb") as file:
+                os.chmod(part, 0o600)
+                contents = billing.store.read(id, lambda tx: write_archive(tx, chosen, now, file))
+        except BaseException:
+            Path(part).unlink(missing_ok=True)
+            raise
+    os.replace(part, target)
+    click.echo(f"{sum(contents.rows.values()):,} rows: {target}", err=True)
+
+
+@organizations.command("import")
+@click.argument("archive", type=click.Path(dir_okay=False, exists=True))
+@database(must_exist=False)
+def import_archive(archive: str, path: str) -> None:
+    """Store an ARCHIVE of `organizations export` in a new database: everything, so that it bills on."""
+    with refusals(path):
+        store = store_at(path)
+        try:
+            with open(archive, "rb") as file:
+                contents = store.write(None, lambda tx: read_archive(tx, file))
+        except UnusableArchive as problem:
+            raise click.ClickException(f"{archive}: {problem}") from problem
+        finally:
+            store.close()
+    click.echo(f"{contents.name}: {sum(contents.rows.values()):,} rows")
+
+
+@organizations.command()
+@click.argument("id")
+@click.option("--export", "archive", required=True, type=click.Path(dir_okay=False, exists=True), help="Its archive.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@database()
+def delete(id: str, archive: str, yes: bool, path: str) -> None:
+    """Remove every row of the organization with this ID, for good.
+
+    It must be disabled, and the archive one that was exported since: nothing can be missing in it.
+    """
+    with opened(path) as billing, _named(id):
+        try:
+            with open(archive, "rb") as file:
+                contents = contents_of(file)
+            if not yes:
+                click.confirm(f"Delete {contents.name} and its {sum(contents.rows.values()):,} rows?", abort=True)
+            billing.store.write(None, lambda tx: operations.delete(tx, id, contents, rows_of(tx.scoped(id))))
+        except (UnusableArchive, NotAllowed) as problem:
+            raise click.ClickException(f"{archive}: {problem}") from problem
+    click.echo(f"{contents.name} is deleted")
+
+
+def _named(id: str) -> AbstractContextManager[None]:
+    return named(f"no organization has the id {id}: see `usagebill organizations list`")

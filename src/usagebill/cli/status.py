@@ -117,6 +117,10 @@ def _shown(known: Standing, run: tuple[datetime, int] | None, problems: list[str
             }
             for audit in known.provider_audits
         ],
+        "disabled_organizations": [
+            {"id": organization.id, "name": organization.name, "disabled_at": _text(organization.disabled_at)}
+            for organization in known.disabled
+        ],
         "invoices": dict(known.invoices),
         "webhooks": dict(known.webhooks),
     }
@@ -146,6 +150,9 @@ def _print(known: Standing, run: tuple[datetime, int] | None, problems: list[str
         click.echo("worker    none seen")
     refused = f", {known.refused_events} refused: see `usagebill events refused`" if known.refused_events else ""
     click.echo(f"events    {known.events}{refused}")
+    for organization in known.disabled:
+        since = _text(organization.disabled_at)
+        click.echo(f"disabled  {organization.name} ({organization.id}) since {since}; its jobs stand still")
     for shipping in known.shipping:
         since = f", the first since {_text(shipping.waits_since)}" if shipping.waiting else ""
         whether = "counts" if shipping.counts else "does not count"

@@ -36,7 +36,7 @@ from usagebill.http.errors import error_body, error_headers
 from usagebill.http.parameters import decoded, meta_of, paging_of, query_parameters
 from usagebill.http.request_log import is_logged, logged
 from usagebill.http.strictness import Strictness
-from usagebill.operations import api_keys, security_logs
+from usagebill.operations import api_keys, organizations, security_logs
 from usagebill.process.json_text import Json, JsonObject, encode_json, parse_body, parse_json, with_prefix
 from usagebill.process.logs import Log, plain_traceback
 from usagebill.process.rate_limit import RateLimit
@@ -529,6 +529,7 @@ class Api:
         if not is_valid(key, now):
             exchange.misuse = _misuse(exchange, key, "expired")
             raise Unauthorized
+        organizations.check_enabled(organization)
         caller = _Caller(organization, key)
         self._callers[value_hash] = caller
         while len(self._callers) > _MOST_CALLERS:

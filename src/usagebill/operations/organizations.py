@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from secrets import token_hex
@@ -9,8 +10,8 @@ from uuid import uuid4
 
 from usagebill.core.billing_entities import ORGANIZATION_NUMBERINGS, BillingEntity, default_document_number_prefix
 from usagebill.core.derived_keys import ROOT_KEY_BYTES
-from usagebill.core.errors import Invalid
-from usagebill.core.organizations import Organization
+from usagebill.core.errors import Forbidden, Invalid, NotAllowed, NotFound
+from usagebill.core.organizations import ArchiveContents, Organization, deletion_refusal
 from usagebill.core.webhooks import WebhookEndpoint
 from usagebill.operations import billing_entities, customers, vat, webhook_endpoints
 from usagebill.operations.backlog import after_backlog, of_everyone
@@ -20,6 +21,9 @@ from usagebill.requests.inputs import ABSENT, Input, Maybe, is_given, value_or
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc
 from usagebill.storage.ports import Transaction
+
+# The code of refusals while an organization is disabled.
+DISABLED = "organization_disabled"
 
 
 @Input
@@ -60,6 +64,48 @@ def create(tx: Transaction, now: datetime, name: str) -> Organization:
 def find_all(tx: Transaction) -> list[Organization]:
     """Every organization of the store, oldest first."""
     return tx.find(Organization, order=[asc("created_at")])
+
+
+def find(tx: Transaction, id: str) -> Organization:
+    """The organization with this id. Raises `NotFound`."""
+    organization = tx.get(Organization, id)
+    if organization is None:
+        raise NotFound("organization", id)
+    return organization
+
+
+def check_enabled(organization: Organization | None) -> None:
+    """Raises `Forbidden` if the organization is disabled."""
+    if organization is not None and organization.disabled_at is not None:
+        raise Forbidden(DISABLED)
+
+
+def disable(tx: Transaction, id: str, now: datetime) -> Organization:
+    """Refuse the keys of the organization and every change of it, and let its jobs stand still. Raises `NotFound`."""
+    organization = find(tx, id)
+    if organization.disabled_at is None:
+        organization = replace(organization, disabled_at=now, updated_at=now)
+        tx.replace(organization)
+    return organization
+
+
+def enable(tx: Transaction, id: str, now: datetime) -> Organization:
+    """Undo `disable`: jobs that have become due meanwhile run, each as of its instant. Raises `NotFound`."""
+    organization = replace(find(tx, id), disabled_at=None, updated_at=now)
+    tx.replace(organization)
+    tx.scoped(id).jobs.release(DISABLED)
+    return organization
+
+
+def delete(tx: Transaction, id: str, archive: ArchiveContents, rows: Mapping[str, int]) -> None:
+    """Remove every row of the organization, which has these `rows`, for good.
+
+    Raises `NotFound`, and `NotAllowed` unless it is disabled and everything of it is in the archive.
+    """
+    reason = deletion_refusal(find(tx, id), archive, rows)
+    if reason is not None:
+        raise NotAllowed(reason)
+    tx.scoped(id).remove_organization()
 
 
 def get(reader: Reader) -> Organization:

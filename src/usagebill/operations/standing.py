@@ -13,6 +13,7 @@ from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import QueueState, WorkerSeen
 from usagebill.core.monitoring_tasks import CountUnbilledEvents
+from usagebill.core.organizations import Organization
 from usagebill.core.payment_audit import ProviderAudit
 from usagebill.core.tasks import BillCustomer
 from usagebill.core.webhooks import MessageStatus, WebhookMessage
@@ -55,7 +56,8 @@ class Standing:
     `unbilled` is the number of unbilled events by reason, from a worker's daily count, which was made at
     `unbilled_at` (the earliest, if there are several organizations); both are None before the first. `refused_events`
     is the number of listed entries of files and brokers that are no events. `shipping` has an entry per event store and
-    organization, `provider_audits` one per connection whose payments were compared with its provider's list.
+    organization, `provider_audits` one per connection whose payments were compared with its provider's list. The jobs
+    of `disabled` organizations stand still.
     """
 
     at: datetime
@@ -68,6 +70,7 @@ class Standing:
     refused_events: int
     shipping: tuple[Shipping, ...] = ()
     provider_audits: tuple[ProviderAudit, ...] = ()
+    disabled: tuple[Organization, ...] = ()
 
     @property
     def live_workers(self) -> tuple[WorkerSeen, ...]:
@@ -111,7 +114,8 @@ def standing(store: Store, now: datetime) -> Standing:
     """The state of all organizations of a store at `now`, from indexes kept for lists, without reading records."""
 
     def look(tx: Transaction) -> Standing:
-        scoped = [tx.scoped(organization.id) for organization in organizations.find_all(tx)]
+        known = organizations.find_all(tx)
+        scoped = [tx.scoped(organization.id) for organization in known]
         counts = [task for snapshot in scoped if (task := _counted(snapshot)) is not None]
         return Standing(
             at=now,
@@ -124,6 +128,7 @@ def standing(store: Store, now: datetime) -> Standing:
                 for status in MessageStatus
             },
             events=tx.events.stored(),
+            disabled=tuple(organization for organization in known if organization.disabled_at is not None),
             unbilled=_unbilled(counts),
             unbilled_at=min((task.counted_at for task in counts if task.counted_at is not None), default=None),
             refused_events=sum(snapshot.count(RefusedEvent) for snapshot in scoped),

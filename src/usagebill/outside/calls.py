@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from usagebill.core.errors import ClockRefused
 from usagebill.core.jobs import Job
 from usagebill.core.tasks import Task
+from usagebill.operations import organizations
 from usagebill.outside.job_host import JobHost
 from usagebill.runtime.work import Work
 from usagebill.storage.jobs import task_of
@@ -249,6 +250,7 @@ class Calls:
 
     def _prepared(self, tx: Transaction, job: Job, at: datetime) -> tuple[_Inquiry | None, Work]:
         work = self._host.work_of(tx.scoped(job.organization_id), job.organization_id, at)
+        organizations.check_enabled(work.organization)
         task = task_of(self._call.task_type, job)
         prepared = self._call.prepare(work, job, task)
         work.log_changes()

@@ -18,7 +18,7 @@ from functools import partial
 from usagebill.core.jobs import Job
 from usagebill.core.tasks import DeliverWebhook
 from usagebill.core.webhooks import DELIVERY_LANES, LONGEST_RESPONSE, MessageStatus, WebhookMessage
-from usagebill.operations import webhooks
+from usagebill.operations import organizations, webhooks
 from usagebill.outside.bounded_http import Answer, Poster
 from usagebill.outside.job_host import JobHost
 from usagebill.process.logs import Log
@@ -315,6 +315,7 @@ class Deliveries:
                 scoped = tx.scoped(job.organization_id)
                 try:
                     work = self._host.work_of(scoped, job.organization_id, instant)
+                    organizations.check_enabled(work.organization)
                     attempt = webhooks.prepare(work, task_of(DeliverWebhook, job)) if self._host.delivers else None
                 except Exception as problem:
                     self._host.postpone(tx, job, instant, problem)

@@ -590,3 +590,18 @@ _BY_KIND = {table.kind: table for table in TABLES}
 def table_of(kind: type) -> Table:
     """The table of a kind of record. KeyError for a record that is not stored on its own."""
     return _BY_KIND[kind]
+
+
+def tables_in_order() -> tuple[type, ...]:
+    """The kinds of records, each after those it refers to."""
+    order: dict[type, None] = {}
+
+    def add(kind: type) -> None:
+        for referred in table_of(kind).references.values():
+            if referred not in order:
+                add(referred)
+        order.setdefault(kind)
+
+    for table in TABLES:
+        add(table.kind)
+    return tuple(order)

@@ -18,13 +18,12 @@ from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.engine import PostgresStore
 from usagebill.storage.postgresql.events.dialect import DIALECT
 from usagebill.storage.postgresql.events.rows import STORED, row_of
-from usagebill.storage.postgresql.pending import tables_in_order
 from usagebill.storage.postgresql.rows import rows_of
 from usagebill.storage.record_sql import quoted
 from usagebill.storage.sql.jobs import JOB_COLUMNS as _JOBS
 from usagebill.storage.sql.usage_totals import MissingSeries, Shape, UsageTotals
 from usagebill.storage.sqlite.rows import codec_of
-from usagebill.storage.tables import TABLES, Table, table_of
+from usagebill.storage.tables import TABLES, Table, table_of, tables_in_order
 
 _SLICE = 5_000
 _WORKERS = "id, name, started_at, seen_at, last_done_at, home"

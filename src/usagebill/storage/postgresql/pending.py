@@ -22,7 +22,7 @@ from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.rows import rows_of
 from usagebill.storage.record_sql import quoted
 from usagebill.storage.sql.jobs import JOB_COLUMNS
-from usagebill.storage.tables import TABLES, table_of
+from usagebill.storage.tables import table_of, tables_in_order
 
 _NUMBERS = (
     "INSERT INTO sequences (organization_id, name, value) SELECT * FROM unnest(?::text[], ?::text[], ?::bigint[])"
@@ -256,21 +256,6 @@ class Pending:
 
 
 @cache
-def tables_in_order() -> tuple[type, ...]:
-    """The kinds of records, each after those it refers to."""
-    order: dict[type, None] = {}
-
-    def add(kind: type) -> None:
-        for referred in table_of(kind).references.values():
-            if referred not in order:
-                add(referred)
-        order.setdefault(kind)
-
-    for table in TABLES:
-        add(table.kind)
-    return tuple(order)
-
-
 @cache
 def _order() -> dict[type, int]:
     return {kind: place for place, kind in enumerate(tables_in_order())}

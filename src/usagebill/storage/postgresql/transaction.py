@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from usagebill.storage.postgresql.sequences import Sequences
 from usagebill.storage.postgresql.unique_rules import broken_rule
 from usagebill.storage.record_sql import bounded, quoted
 from usagebill.storage.sql.transaction import SqlTransaction, hashable
-from usagebill.storage.tables import Table, table_of
+from usagebill.storage.tables import Table, table_of, tables_in_order
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -226,6 +226,30 @@ class PostgresTransaction(SqlTransaction):
     def last_numbers(self, *names: str) -> list[int]:
         numbers = self._sequences.last_numbers(self._organization_id or "", names)
         return [numbers.get(name, 0) for name in names]
+
+    def numbers(self) -> dict[str, int]:
+        # Events have their own numbers.
+        sql = "SELECT name, value FROM sequences WHERE organization_id = ? AND name <> 'events'"
+        return dict(self._connection.execute(sql, (self._organization_id,)).fetchall())
+
+    def restore_numbers(self, numbers: Mapping[str, int]) -> None:
+        self._connection.executemany(
+            "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?)",
+            [(self._organization_id, name, value) for name, value in numbers.items()],
+        )
+
+    def remove_organization(self) -> None:
+        self._memory.clear()
+        tables = self._connection.execute(
+            "SELECT c.table_name FROM information_schema.columns c JOIN information_schema.tables t"
+            " USING (table_schema, table_name) WHERE c.table_schema = current_schema()"
+            " AND c.column_name = 'organization_id' AND t.table_type = 'BASE TABLE'"
+        ).fetchall()
+        # Records that refer to others go before them, and last the counts that triggers keep of them.
+        order = [table_of(kind).name for kind in reversed(tables_in_order())]
+        names = sorted((row[0] for row in tables), key=lambda name: order.index(name) if name in order else len(order))
+        for name in names:
+            self._connection.execute(f"DELETE FROM {quoted(name)} WHERE organization_id = ?", (self._organization_id,))
 
     # The clock: a row per session, so that nobody waits to note an instant
 

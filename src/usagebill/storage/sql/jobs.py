@@ -149,6 +149,18 @@ class JobQueries(ABC, Generic[C]):
             (self._stored(run_at), int(counts), self._stored(error), failed, job.id, job.organization_id),
         )
 
+    def every(self) -> list[Job]:
+        rows = self._connection.execute(
+            f"SELECT {JOB_COLUMNS} FROM jobs WHERE organization_id = ? ORDER BY sequence", (self._organization_id,)
+        ).fetchall()
+        return [job_of(row) for row in rows]
+
+    def release(self, error: str) -> None:
+        self._connection.execute(
+            "UPDATE jobs SET run_at = due_at, error = NULL WHERE organization_id = ? AND error = ?",
+            (self._organization_id, self._stored(error)),
+        )
+
     def retry(self, id: str, run_at: datetime) -> bool:
         job = self._first("id = ?", [id])
         if job is None or self._organization_id not in (None, job.organization_id):

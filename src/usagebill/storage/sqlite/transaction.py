@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import groupby
@@ -202,6 +202,44 @@ class SqliteTransaction(SqlTransaction):
         values = self._organization_id or "", *names
         numbers = dict(self._connection.execute(f"SELECT name, value FROM sequences WHERE {tests}", values))
         return [numbers.get(name, 0) for name in names]
+
+    def numbers(self) -> dict[str, int]:
+        sql = "SELECT name, value FROM sequences WHERE organization_id = ?"
+        return dict(self._connection.execute(sql, (self._organization_id,)).fetchall())
+
+    def restore_numbers(self, numbers: Mapping[str, int]) -> None:
+        self._connection.executemany(
+            "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?)",
+            [(self._organization_id, name, value) for name, value in numbers.items()],
+        )
+
+    def remove_organization(self) -> None:
+        self._list_writes.flush()
+        self._memory.clear()
+        own = (self._organization_id,)
+        # Sequence numbers of events are never given again: records of others refer to how far they have counted.
+        last = self.events.stored()
+        connection = self._connection
+        connection.execute("PRAGMA defer_foreign_keys = ON")
+        connection.execute(
+            "DELETE FROM usage_totals WHERE series IN (SELECT id FROM usage_series WHERE organization_id = ?)", own
+        )
+        tables = connection.execute(
+            "SELECT t.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c"
+            " WHERE t.type = 'table' AND c.name = 'organization_id' ORDER BY t.name"
+        ).fetchall()
+        for (name,) in tables:
+            connection.execute(f"DELETE FROM {quoted(name)} WHERE organization_id = ?", own)
+        if self.events.stored() < last:
+            connection.execute(
+                "INSERT INTO events (sequence, id, organization_id, transaction_id, code, timestamp, properties,"
+                " created_at) VALUES (?, '', '', '', '', 0, '{}', 0)",
+                (last,),
+            )
+        other = connection.execute("SELECT id FROM organizations LIMIT 1").fetchone()
+        if other is not None:
+            # Deleted events end all running totals (`storage.sql.usage_totals`): they begin again when next asked for.
+            self.scoped(other[0]).events.rebuild_states()
 
     def note_instant(self, instant: datetime, *, even_if_earlier: bool = False) -> None:
         later = "" if even_if_earlier else " WHERE excluded.newest > newest"
