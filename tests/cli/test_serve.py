@@ -164,8 +164,12 @@ def test_every_request_leaves_a_line_in_the_log(tmp_path: Path) -> None:
         # This machine is a trusted proxy unless another is named.
         forwarded = {"X-Request-Id": "abc-2", "X-Forwarded-For": "198.51.100.1, 203.0.113.7"}
         service.client.get("/health", headers=forwarded)
+        too_long = b" " * (11 << 20)
+        refused = service.client.post("/api/v1/events/batch", content=too_long, headers={"X-Request-Id": "abc-3"})
+        assert refused.status_code == 400
         _, log = service.stop()
     lines = {line["request_id"]: line for line in log if line["event"] == "request"}
+    assert lines.pop("abc-3")["key"] == "First key"
     known = lines.pop("abc-1")
     assert (known["method"], known["path"], known["status"]) == ("GET", "/api/v1/customers/nobody", 404)
     assert known["route"] == "/api/v1/customers/{external_id}"

@@ -292,7 +292,12 @@ class _ApiApp:
         answer = self._api.refusal(
             BadRequest("Bad Request", f"the body is longer than {MOST_BYTES:,} bytes; send less")
         )
-        return attrs.evolve(answer, headers={**answer.headers, "connection": "close"})
+        return attrs.evolve(
+            answer,
+            organization_id=unread.organization_id,
+            key=unread.key,
+            headers={**answer.headers, "connection": "close"},
+        )
 
     async def _answered(self, request: Request, body: _Body) -> Answer:
         only_looks = self._api.only_looks(request)
