@@ -262,7 +262,8 @@ MISTAKES = {
         path=("DRAFT",),
         status=405,
         codes="not_voidable",
-        message="the invoice cannot be voided (it is draft); only finalized ones without payments can; credit it",
+        message="the invoice cannot be voided (it is draft); only finalized ones can, and payments go back with "
+        "generate_credit_note; or credit it",
     ),
     "unknown add-on": Mistake(
         "invoices.create_one_off",

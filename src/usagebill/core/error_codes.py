@@ -336,7 +336,10 @@ BY_STATE: Mapping[str, Refusal] = {
     "not_deletable": Refusal("the invoice cannot be deleted", "only drafts and failed ones can"),
     "not_disputable": Refusal("the invoice is not issued", "only issued invoices can be lost in a dispute"),
     "not_linked": Refusal("the customer is linked to no such system", "link it: `integration_customers`"),
-    "not_voidable": Refusal("the invoice cannot be voided", "only finalized ones without payments can; credit it"),
+    "not_voidable": Refusal(
+        "the invoice cannot be voided",
+        "only finalized ones can, and payments go back with generate_credit_note; or credit it",
+    ),
     "nothing_to_refund": Refusal(
         "the payment has brought nothing beyond what is due", "give back a sale with a credit note: POST /credit_notes"
     ),
