@@ -56,9 +56,6 @@ class _EventStore:
             self._behind_at = now
             _log.warning("event_store_behind", organization=organization_id, waiting=waiting, counted_by="database")
 
-    def answered(self) -> None:
-        self._failed_at = None
-
 
 class _Events:
     """Events of a transaction. The event store only counts; everything else is read from the database."""
@@ -103,13 +100,11 @@ class _Events:
         if place is None or self._tx.events.size(question, at_most=store.asked_from) < store.asked_from:
             return None
         try:
-            buckets = counted(store.servers, organization_id, question, filters, place, self._tx.events)
+            return counted(store.servers, organization_id, question, filters, place, self._tx.events)
         except Unreachable as problem:
             # Slower, with the same result.
             store.failed(problem)
             return None
-        store.answered()
-        return buckets
 
 
 class _WithEvents:
