@@ -48,12 +48,19 @@ class Mortal(HttpPaymentProviders):
     dies = False
     watch: Callable[[PaymentConnection, Request[Any], object], None] | None = None
 
+    def __init__(self, timeout: float) -> None:
+        super().__init__(timeout)
+        # Pages that nobody was handed, as the process died of the answer.
+        self.orphans: set[str | None] = set()
+
     def ask(self, connection: PaymentConnection, request: Request[A]) -> A:
         answer = super().ask(connection, request)
         if self.watch is not None:
             self.watch(connection, request, answer)
         if self.dies:
             self.dies = False
+            if isinstance(answer, PageUrl):
+                self.orphans.add(answer.provider_page_id)
             raise Killed
         return answer
 
@@ -374,7 +381,9 @@ class Life:
             return
         # Not every provider can cancel a charge under way.
         charges = account.charges().values() if account.server.kind == "stripe" else ()
-        offered = sum(account.pages().values()) + sum(cents for state, cents, _ in charges if state == OPEN)
+        orphans = set().union(*(providers.orphans for providers in self.providers))
+        pages = [cents for id, cents in account.pages().items() if id not in orphans]
+        offered = sum(pages) + sum(cents for state, cents, _ in charges if state == OPEN)
         due = sum(
             max(0, item.due_cents)
             for item in self._invoices(account)

@@ -460,3 +460,22 @@ def test_adyen_does_not_say_which_payment_paid_a_link_so_the_invoice_shows_that_
         shown = [life.reread(invoice)["error_details"] for invoice in (known, missing)]
         assert "paid_without_notice" not in str(shown[0])
         assert "paid_without_notice" in str(shown[1])
+
+
+def test_a_refund_that_succeeds_after_a_lost_dispute_leaves_the_payment_lost(box: Scenario) -> None:
+    adyen = AdyenServer(now=lambda: box.now)
+    with living(box, adyen) as life:
+        invoice = unknown_at_adyen(life, adyen)
+        say(life, invoice, "failed")
+        retry(life, invoice)
+        (charge, _) = adyen.payments
+        adyen.payments[charge]["result"] = "Authorised"
+        life.notice(adyen.about(charge, "AUTHORISATION"))
+        (overpaid,) = [item for item in life.payments() if item["provider_payment_id"] == charge]
+        life._ask("POST", f"/payments/{overpaid['svc_id']}/refund")
+        box.run_due()
+        life.notice(adyen.about(charge, "CHARGEBACK", additionalData={"disputeStatus": "Lost"}))
+        (refund,) = adyen.refunds
+        life.notice(adyen.about(charge, "REFUND", pspReference=refund))
+        shown = life._ask("GET", f"/payments/{overpaid['svc_id']}")["payment"]
+        assert shown["status"] == "dispute_lost"

@@ -351,3 +351,22 @@ def test_a_charge_of_a_request_never_takes_more_than_is_left(doors: Doors) -> No
     doors.box.travel_to(doors.box.now + timedelta(minutes=1))
     doors.assert_paid(second)
     assert (doors.open_cents(), doors.due_cents()) == (0, 650)
+
+
+def test_a_charge_waits_until_its_provider_has_ended_the_pages(doors: Doors) -> None:
+    doors.notice(doors.stripe.card_added("cus_1", "pm_1"))
+    doors.stripe.outcomes.append("declined")
+    invoice = doors.invoice()
+    doors.page(invoice)
+    # The page cannot be ended for a while.
+    doors.stripe.befall(*[Fault.BUSY] * 3, only="POST /v1/checkout/sessions/")
+    doors._ask("POST", f"/invoices/{invoice['svc_id']}/retry_payment")
+    intents = len(doors.stripe.intents)
+    for _ in range(4):
+        doors.box.travel_to(doors.box.now + timedelta(seconds=20))
+        doors.check()
+        (page,) = doors.pages().values()
+        assert page["status"] == "expired" or len(doors.stripe.intents) == intents
+    doors.box.travel_to(doors.box.now + timedelta(minutes=20))
+    doors.assert_paid(invoice)
+    assert next(iter(doors.pages().values()))["status"] == "expired"

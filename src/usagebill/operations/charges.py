@@ -33,7 +33,7 @@ from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure
 from usagebill.operations.payment_methods import forget_method
 from usagebill.operations.payment_orders import order_look_up
-from usagebill.operations.payment_status import due_changed, end_page
+from usagebill.operations.payment_status import due_changed, end_page, is_being_ended
 from usagebill.process.logs import Log
 from usagebill.queries.customers import find_customer
 from usagebill.queries.payment_providers import (
@@ -43,7 +43,7 @@ from usagebill.queries.payment_providers import (
     payer_of,
     payment_connection_of,
 )
-from usagebill.queries.payment_requests import charge_beside, debt_of, is_outcome_unknown, open_pages
+from usagebill.queries.payment_requests import charge_beside, debt_of, ended_pages, is_outcome_unknown, open_pages
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, within
 from usagebill.views.payments import payment_view
@@ -118,6 +118,8 @@ def _prepared(work: Work, task: CollectPayment) -> Sent | ChargeStep | None:
         # Nobody may pay there as well: they are ended first, and what comes of it has to be known.
         for page in pages:
             end_page(work, page)
+        return ChargeStep.WAIT
+    if any(is_being_ended(work, page) for page in ended_pages(work, task.payable_type, task.payable_id)):
         return ChargeStep.WAIT
     if live is not None:
         # No money was taken, and its key is used up.

@@ -130,6 +130,11 @@ def end_page(work: Work, page: PaymentPage) -> None:
         work.schedule(AskPaymentProvider(errand=ProviderErrand.EXPIRE_PAGE, subject_id=page.id), work.now)
 
 
+def is_being_ended(reader: Reader, page: PaymentPage) -> bool:
+    """Whether the provider has not answered yet that it has ended the page: it may still be paid there."""
+    return reader.tx.jobs.get(AskPaymentProvider(errand=ProviderErrand.EXPIRE_PAGE, subject_id=page.id).key) is not None
+
+
 def _end_pages(work: Work, column: str, payable_id: str, due_cents: int) -> None:
     for page in work.tx.find(PaymentPage, eq(column, payable_id), missing("ended_at")):
         if page.amount_cents != due_cents:

@@ -18,10 +18,12 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import (
+    DISPUTE_WON,
     NOT_MADE,
     TO_BE_REFUNDED,
     Payment,
     RefundAttempt,
+    TakenBack,
     is_refund_due,
     is_refund_late,
     money_back_word,
@@ -203,10 +205,11 @@ def give_back(work: Work, payment: Payment, unwanted: Mapping[str, int]) -> None
 
 
 def _mark(work: Work, payment: Payment, reason: str | None = None) -> None:
-    """Store on a payment what becomes of what is given back of it."""
+    """Store on a payment what becomes of what is given back of it, unless it shows what became of all of its money."""
     attempts = work.tx.find(RefundAttempt, eq("payment_id", payment.id), missing("credit_note_id"))
     word = money_back_word(payment, attempts)
-    payment = replace(payment, status=word.value, is_shown=True, updated_at=work.now)
+    status = payment.status if payment.status in (*TakenBack, DISPUTE_WON) else word.value
+    payment = replace(payment, status=status, is_shown=True, updated_at=work.now)
     work.tx.replace(payment)
     if word in TO_BE_REFUNDED:
         work.emit("payment.refund_failure", lambda: payment_view(work, payment), payment.id)

@@ -96,6 +96,12 @@ def open_pages(reader: Reader, payable_type: PayableType, payable_id: str) -> li
     return reader.tx.find(PaymentPage, debt.payables, missing("ended_at"), more("expires_at", reader.now))
 
 
+def ended_pages(reader: Reader, payable_type: PayableType, payable_id: str) -> list[PaymentPage]:
+    """The payment pages for the same debt that were ended here before their time."""
+    debt = debt_of(reader, payable_type, payable_id)
+    return reader.tx.find(PaymentPage, debt.payables, present("ended_at"), more("expires_at", reader.now))
+
+
 def requests_of_invoice(reader: Reader, invoice_id: str) -> list[PaymentRequest]:
     """The requests that ask for an invoice, oldest first."""
     ids = [part.payment_request_id for part in reader.tx.find(RequestedInvoice, eq("invoice_id", invoice_id))]
