@@ -43,7 +43,7 @@ from usagebill.rating.recounts.as_of import (
 )
 from usagebill.rating.recounts.report import Recounts
 from usagebill.runtime.work import Reader
-from usagebill.storage.conditions import asc, eq, within
+from usagebill.storage.conditions import at_most, desc, eq, within
 
 _LONGEST_DAY = timedelta(hours=26)
 
@@ -104,7 +104,9 @@ def _renewal(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator
         eq("charges_from_datetime", fee.charges_from_datetime),
         eq("charges_to_datetime", fee.charges_to_datetime),
         within("invoicing_reason", WHOLE_REASONS),
-        order=[asc("created_at"), asc("id")],
+        # A start in the last instant of a period and the run after it bill the same window.
+        at_most("created_at", fee.created_at),
+        order=[desc("created_at"), desc("id")],
     )
     invoice = None if period is None else reader.tx.get(Invoice, period.invoice_id)
     if period is None or invoice is None:
