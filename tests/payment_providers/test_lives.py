@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.asgi import send
 from tests.payment_servers.adyen import AdyenServer
@@ -434,7 +435,11 @@ def test_an_outcome_that_nobody_can_find_out_is_left_to_a_person(box: Scenario) 
         invoice = life.invoice()
         box.jump_to("2024-03-08T12:00:00Z")
         moneyhash.forget_keys()
-        box.run_due()
+        with capture_logs() as logs:
+            box.run_due()
+        assert [entry["reason"] for entry in logs if entry["event"] == "outcome_unknown"] == [
+            "it may have been done days ago: look at the provider before you try again"
+        ]
         assert life.reread(invoice)["payment_status"] == "failed"
         failure = next(item for item in box.webhooks if item["webhook_type"] == "invoice.payment_failure")
         error = failure["payment_provider_invoice_payment_error"]["provider_error"]

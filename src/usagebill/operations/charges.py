@@ -30,7 +30,7 @@ from usagebill.core.payments import LIVE, Payment, PaymentMethod
 from usagebill.core.provider_metadata import charge_metadata
 from usagebill.core.provider_requests import TEMPORARY_FAILURES, Charge, Charged, FailureKind, ProviderFailure
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
-from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure
+from usagebill.operations.payables import PAYABLES, find_payable, log_unknown, move, tell_failure
 from usagebill.operations.payment_methods import forget_method
 from usagebill.operations.payment_orders import order_look_up
 from usagebill.operations.payment_status import due_changed, end_page, is_being_ended
@@ -263,6 +263,7 @@ def _refused(
     follows = consequence(failure.kind, asks_customer=asks_customer)
     payment = refused(payment, failure, follows, work.now)
     work.tx.replace(payment)
+    log_unknown(payment, failure)
     PAYABLES[collectable.type].note(work, collectable.id, failure if follows.notes else None)
     if follows.tells:
         tell_failure(work, collectable, failure)

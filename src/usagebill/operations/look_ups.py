@@ -28,7 +28,7 @@ from usagebill.core.provider_requests import (
 )
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.operations import provider_notices
-from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure
+from usagebill.operations.payables import PAYABLES, find_payable, log_unknown, move, tell_failure
 from usagebill.operations.payment_orders import order_look_up, order_page_look_up, order_refund_look_up
 from usagebill.operations.payment_status import cancel_charge
 from usagebill.operations.refunds import move_refund
@@ -113,14 +113,7 @@ def _end(work: Work, payment: Payment, collectable: Collectable | None, failure:
     follows = consequence(failure.kind, asks_customer=False)
     payment = refused(payment, failure, follows, work.now)
     work.tx.replace(payment)
-    if failure.kind is FailureKind.FORGOTTEN:
-        _log.warning(
-            OUTCOME_UNKNOWN,
-            payment=payment.id,
-            provider_payment=payment.provider_payment_id,
-            connection=payment.payment_provider_code,
-            reason=failure.message,
-        )
+    log_unknown(payment, failure)
     if collectable is None:
         return
     PAYABLES[collectable.type].note(work, collectable.id, failure)

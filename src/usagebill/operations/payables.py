@@ -14,12 +14,21 @@ from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import LIVE, Payment
-from usagebill.core.provider_requests import Payable, PayableLine, PayableType, ProviderErrand, ProviderFailure
+from usagebill.core.provider_requests import (
+    OUTCOME_UNKNOWN,
+    FailureKind,
+    Payable,
+    PayableLine,
+    PayableType,
+    ProviderErrand,
+    ProviderFailure,
+)
 from usagebill.core.statuses import ChargeStatus
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations import payment_receipts, refunds
 from usagebill.operations.payment_status import move_payment
 from usagebill.operations.request_payables import RequestPayables
+from usagebill.process.logs import Log
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.customers import customer_of
 from usagebill.queries.invoices import find_invoice, periods_of
@@ -28,6 +37,8 @@ from usagebill.queries.wallets import transaction_of_invoice
 from usagebill.runtime.work import Reader, Work
 from usagebill.views.invoices import payment_failure_view
 from usagebill.views.payment_providers import top_up_failure_view
+
+_log = Log("usagebill.payments")
 
 
 class Payables(Protocol):
@@ -144,6 +155,18 @@ PAYABLES: Mapping[PayableType, Payables] = {
     PayableType.INVOICE: InvoicePayables(),
     PayableType.PAYMENT_REQUEST: RequestPayables(),
 }
+
+
+def log_unknown(payment: Payment, failure: ProviderFailure) -> None:
+    """Log that a charge ended without a word from its provider, if that is its failure: somebody has to look there."""
+    if failure.kind is FailureKind.FORGOTTEN:
+        _log.warning(
+            OUTCOME_UNKNOWN,
+            payment=payment.id,
+            provider_payment=payment.provider_payment_id,
+            connection=payment.payment_provider_code,
+            reason=failure.message,
+        )
 
 
 def find_payable(reader: Reader, payable_type: PayableType, id: str) -> Collectable | None:
