@@ -317,3 +317,22 @@ def test_what_a_coupon_for_one_metric_reduced_ahead_is_deducted_whole(box: Scena
         for invoice in box.invoices()
     ] == [(0, 200 + 455), (1110, 484)]
     assert box.get("/credit_notes")["credit_notes"] == []
+
+
+def test_a_draft_has_given_back_what_fell_before_a_later_coupon_is_shared(box: Scenario) -> None:
+    """50.00 are billed ahead, 13.00 of them stay, and the coupon that came later halves the 30.00 beside them."""
+    box.customer(billing_configuration={"invoice_grace_period": 3})
+    level = charge_on(box.metric("level", aggregation_type="latest_agg"), amount="1")
+    box.plan(level, amount_cents=3000, usage_thresholds=[{"amount_cents": 500}])
+    box.subscribe()
+    box.event("level", value=50)
+    box.event("level", value=13)
+    half = {"name": "H", "code": "half", "coupon_type": "percentage", "percentage_rate": "50", "frequency": "once"}
+    box.post("/coupons", coupon={**half, "expiration": "no_expiration"})
+    box.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "half"})
+    box.travel_to("2024-02-05T00:00:00Z")
+    closing = next(invoice for invoice in box.invoices() if invoice["invoice_type"] == "subscription")
+    assert (closing["progressive_billing_credit_amount_cents"], closing["coupons_amount_cents"]) == (1300, 1500)
+    notes = box.get("/credit_notes")["credit_notes"]
+    assert [note["total_amount_cents"] for note in notes] == [5000 - 1300]
+    assert box.billing.audit().findings == ()

@@ -134,7 +134,7 @@ def _reached(amount_cents: int, reached: Mapping[int, datetime], now: datetime) 
 class ProgressiveFee:
     """A usage fee of a progressive billing invoice: the cents of usage so far that the last of these invoices lists for
     it (0 on the others), and those that this one bills itself: less what was billed before, coupons and what it gave
-    back. `taxes` are those on them.
+    back, which is `given_back_cents` before coupons. `taxes` are those on them.
     """
 
     charge_id: str
@@ -142,6 +142,7 @@ class ProgressiveFee:
     grouped_by: Mapping[str, str | None]
     amount_cents: int
     net_cents: Decimal = ZERO
+    given_back_cents: Decimal = ZERO
     taxes: TaxKeys = frozenset()
 
 
@@ -209,7 +210,9 @@ def paid_ahead(fees: Sequence[Fee], billed: Sequence[ProgressiveFee]) -> dict[st
     for earlier in billed:
         fee_id = fee_of.get(_usage(earlier))
         if fee_id is not None:
-            listed[fee_id] = add(listed.get(fee_id, ZERO), Decimal(earlier.amount_cents))
+            # A draft that is settled again has given back what fell.
+            left = subtract(Decimal(earlier.amount_cents), earlier.given_back_cents)
+            listed[fee_id] = add(listed.get(fee_id, ZERO), left)
             paid[fee_id] = add(paid.get(fee_id, ZERO), max(earlier.net_cents, ZERO))
     return {
         id: kept

@@ -199,6 +199,7 @@ def _progressive_fees(reader: Reader, invoices: Sequence[Invoice], last: Invoice
             grouped_by=fee.grouped_by,
             amount_cents=fee.amount_cents if fee.invoice_id == last.id else 0,
             net_cents=net_of_part(fee, subtract(Decimal(fee.amount_cents), given_back.get(fee.id, ZERO))),
+            given_back_cents=given_back.get(fee.id, ZERO),
             taxes=tax_keys(fee),
         )
         for fee in fees
