@@ -125,9 +125,12 @@ def test_endpoints_billing_entities_and_connections(box: Scenario) -> None:
     ]
 
 
-def test_a_list_needs_an_end(box: Scenario) -> None:
-    status, body = box.request("GET", "/api/v1/security_logs")
-    assert (status, body["error_details"]) == (422, {"to_date": ["value_is_mandatory"]})
+def test_a_list_without_dates_has_all_events(box: Scenario) -> None:
+    assert box.get("/security_logs")["security_logs"] == events(box) != []
+    assert box.get("/security_logs?to_date=")["security_logs"] == events(box)
+    assert len(box.billing.security_logs.list().items) == len(events(box))
+    status, body = box.request("GET", "/api/v1/security_logs?to_date=soon")
+    assert (status, body["error_details"]) == (422, {"to_date": ["invalid_date"]})
 
 
 def test_after_its_days_an_event_is_neither_listed_nor_shown(box: Scenario) -> None:

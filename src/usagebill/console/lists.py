@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from usagebill.core.coupons import CouponStatus
@@ -70,7 +70,6 @@ class List:
     get: str = ""
     filters: Sequence[Filter] = ()
     searched: bool = False
-    always: Mapping[str, object] = field(default_factory=dict)
     # What can be done again with a record: the operation, and the words for it.
     again: tuple[str, str] | None = None
     # Other lists about a record, each with the argument that names it.
@@ -606,7 +605,6 @@ LISTS: Sequence[List] = (
         key="log_id",
         get="security_logs.get",
         filters=(Filter("log_types", "Type", LOG_TYPES, many=True), *_SPAN),
-        always={"to_date": "9999-12-31"},
     ),
 )
 

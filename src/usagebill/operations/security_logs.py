@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from usagebill.core.activity_logs import Actor, Change
-from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.errors import NotFound
 from usagebill.core.security_logs import LOG_TYPES, SecurityEvent, SecurityLog, security_events
 from usagebill.process.json_text import encode_json
 from usagebill.queries.filters import log_span
@@ -58,9 +58,7 @@ class SecurityFilters:
 
 
 def list_all(reader: Reader, options: SecurityFilters, paging: Paging) -> Page[SecurityLog]:
-    """Events up to `to_date`, newest first. Raises `Invalid` without it, and for malformed dates."""
-    if not options.to_date:
-        raise Invalid(to_date="value_is_mandatory")
+    """Events, newest first. Raises `Invalid` for malformed dates."""
     conditions = log_span(reader, options.from_date, options.to_date, reader.settings.security_log_days)
     for column, values in (
         ("log_type", options.log_types),

@@ -25,7 +25,7 @@ def navigation(seat: Seat) -> Sequence[tuple[str, Sequence[List]]]:
 
 def arguments(listed: List, sent: Mapping[str, str]) -> dict[str, object]:
     """The arguments of the list's operation from those filters that have a value."""
-    chosen: dict[str, object] = dict(listed.always)
+    chosen: dict[str, object] = {}
     for item in listed.filters:
         if value := sent.get(item.name, "").strip():
             chosen[item.name] = [value] if item.many else value
