@@ -38,10 +38,12 @@ def command_here(*arguments: str) -> str:
     return done.stdout
 
 
-def start(*arguments: str, log: IO[str] | None = None) -> subprocess.Popen[str]:
-    """Start `usagebill` with `arguments`; its output can be read."""
+def start(
+    *arguments: str, log: IO[str] | None = None, program: Sequence[str] = ("usagebill",)
+) -> subprocess.Popen[str]:
+    """Start `usagebill`, or a module in its place, with `arguments`; its output can be read."""
     return subprocess.Popen(
-        [sys.executable, "-m", "usagebill", *arguments],
+        [sys.executable, "-m", *program, *arguments],
         env=ENVIRONMENT,
         stdout=subprocess.PIPE,
         stderr=log or subprocess.PIPE,
@@ -52,10 +54,14 @@ def start(*arguments: str, log: IO[str] | None = None) -> subprocess.Popen[str]:
 class Service:
     """`usagebill serve` on `file` (or a database's URL), with its announcement and a client for it."""
 
-    def __init__(self, file: Path | str, *options: str, key: str | None = None) -> None:
+    def __init__(
+        self, file: Path | str, *options: str, key: str | None = None, program: Sequence[str] = ("usagebill",)
+    ) -> None:
         # A file, because a full pipe that nobody reads would block the process.
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
-        self.process = start("serve", "--db", str(file), "--port", "0", "--json", *options, log=self._log)
+        self.process = start(
+            "serve", "--db", str(file), "--port", "0", "--json", *options, log=self._log, program=program
+        )
         assert self.process.stdout is not None
         text = ""
         while not text.endswith("}\n") or text.count("{") != text.count("}"):
@@ -82,6 +88,10 @@ class Service:
     def _logged(self) -> str:
         self._log.seek(0)
         return self._log.read()
+
+    def logged(self) -> Sequence[dict[str, Any]]:
+        """The lines of its log so far."""
+        return [json.loads(line) for line in self._logged().splitlines() if line.endswith("}")]
 
     def kill(self) -> None:
         """End the process at once, as a power cut would."""

@@ -11,6 +11,7 @@ import threading
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,11 @@ from tests.scenarios import plan_fields
 from usagebill import Billing, __version__
 from usagebill.cli import main
 from usagebill.core.event_shipments import EventShipment
-from usagebill.core.jobs import WorkerSeen
+from usagebill.core.processes import Process, ProcessKind
 from usagebill.http.app import create_app
 from usagebill.operations import api_keys, unbilled_events
 from usagebill.operations.jobs import HANDLERS, Handler
-from usagebill.operations.standing import note_worker, standing
+from usagebill.operations.standing import standing
 from usagebill.process.settings import Settings
 from usagebill.runtime.clock import ManualClock
 from usagebill.runtime.work import Work
@@ -73,7 +74,7 @@ def leave(file: str, ago: timedelta, *names: str) -> None:
 
 def test_a_file_with_nothing_to_do_is_fine(file: str) -> None:
     report = status(file)
-    assert (report["ok"], report["problems"], report["workers"]) == (True, [], [])
+    assert (report["ok"], report["problems"], report["processes"]) == (True, [], [])
     assert report["jobs"]["due"] == 0
     assert report["jobs"]["oldest_due_seconds"] == 0
     text = CliRunner().invoke(main, ["status", "--db", file]).stdout
@@ -142,7 +143,7 @@ def test_jobs_that_nobody_does_are_a_standstill(file: str) -> None:
     assert 600 <= report["jobs"]["oldest_due_seconds"] < 700
     assert report["problems"] == [
         f"2 jobs are due, the first for {timedelta(seconds=report['jobs']['oldest_due_seconds'])}",
-        "no worker was seen within the last two minutes",
+        "no worker runs",
     ]
     assert report["jobs"]["lanes"] == [{"lane": "billing", "due": 2, "oldest_due_seconds": pytest.approx(600, abs=100)}]
     assert status(file, "--max-age", "3600")["ok"]
@@ -187,21 +188,56 @@ def test_status_only_reads_and_knows_who_ran_jobs(file: str) -> None:
         HANDLERS.update(handlers)
     report = status(file)
     assert report["jobs"]["last_done_at"] is not None
-    (worker,) = report["workers"]
-    assert worker["name"].startswith("run-due on ")
-    assert worker["live"]
+    (run,) = report["processes"]
+    assert run["name"].startswith("run-due on ")
+    # It has ended, as it should.
+    assert (run["live"], run["missing"]) == (False, False)
+    assert run["stopped_at"] == run["seen_at"] >= run["started_at"]
 
 
-def test_workers_are_forgotten_after_a_week() -> None:
+def seen(id: str, at: datetime, **said: Any) -> Process:
+    worker = Process(
+        id=id, name=id, kind=ProcessKind.WORKER, workers=1, version="0.1.0", schema=64, started_at=at, seen_at=at
+    )
+    return replace(worker, **said)
+
+
+def test_processes_are_forgotten_after_a_week() -> None:
     clock = ManualClock(NOW)
     with Billing(clock=clock) as billing:
-        note_worker(billing.store, WorkerSeen(id="a", name="a", started_at=NOW, seen_at=NOW))
-        clock.set(NOW + timedelta(minutes=3))
-        assert [worker.name for worker in standing(billing.store, billing.clock.now()).queue.workers] == ["a"]
-        assert standing(billing.store, billing.clock.now()).live_workers == ()
+        billing.transact(lambda tx: tx.note_process(seen("a", NOW)))
+        clock.set(NOW + timedelta(seconds=31))
+        assert [process.name for process in standing(billing.store, clock.now()).processes] == ["a"]
+        assert standing(billing.store, clock.now()).live == ()
         clock.set(NOW + timedelta(days=8))
-        note_worker(billing.store, WorkerSeen(id="b", name="b", started_at=clock.now(), seen_at=clock.now()))
-        assert [worker.name for worker in standing(billing.store, billing.clock.now()).queue.workers] == ["b"]
+        billing.transact(lambda tx: tx.note_process(seen("b", clock.now())))
+        assert [process.name for process in standing(billing.store, clock.now()).processes] == ["b"]
+
+
+def test_status_tells_dead_processes_from_those_that_run(file: str) -> None:
+    now = datetime.now(UTC)
+    with Billing(file) as billing:
+        for process in (
+            seen("here:1:aaaa", now),
+            seen("gone:2:bbbb", now - timedelta(minutes=10), kind=ProcessKind.SERVER, workers=0),
+            seen("gone:3:cccc", now - timedelta(minutes=10)),
+            seen("ended:4:dddd", now - timedelta(minutes=10), stopped_at=now - timedelta(minutes=10)),
+        ):
+            billing.transact(partial(lambda tx, process: tx.note_process(process), process=process))
+    text = CliRunner().invoke(main, ["status", "--db", file]).stdout.splitlines()
+    assert "workers   1" in text
+    assert "worker    here:1:aaaa  usagebill 0.1.0, schema 64, 1 worker" in text
+    # The server had no successor; the worker that runs took the place of the dead one.
+    (died,) = [line for line in text if line.startswith("died")]
+    assert died.startswith("died      server gone:2:bbbb  last seen ")
+    assert "ended:4:dddd" not in "".join(text)
+    told = {process["name"]: (process["live"], process["missing"]) for process in status(file)["processes"]}
+    assert told == {
+        "here:1:aaaa": (True, False),
+        "gone:2:bbbb": (False, True),
+        "gone:3:cccc": (False, False),
+        "ended:4:dddd": (False, False),
+    }
 
 
 def test_a_worker_writes_one_line_for_a_batch_and_leaves_a_trace(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,8 +254,11 @@ def test_a_worker_writes_one_line_for_a_batch_and_leaves_a_trace(file: str, monk
     with capture_logs() as logs, Billing(file) as billing:
         with Worker(billing):
             assert finished.wait(60)
-        (worker,) = standing(billing.store, billing.clock.now()).queue.workers
-        assert worker.last_done_at is not None
+            (process,) = standing(billing.store, billing.clock.now()).processes
+            assert (process.kind, process.workers, process.is_live(billing.clock.now())) == ("program", 1, True)
+        (process,) = standing(billing.store, billing.clock.now()).processes
+        assert process.last_done_at is not None
+        assert process.workers == 0
     lines = [line for line in logs if line["event"] == "jobs_done" and line["kind"] == "billing"]
     assert sum(line["jobs"] for line in lines) >= 120
     # Not one for each job, nor for each commit of some.

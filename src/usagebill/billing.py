@@ -12,6 +12,7 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from usagebill import __version__
 from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
 from usagebill.core.errors import BillingError, Forbidden, ThirdPartyError
 from usagebill.core.jobs import ATTEMPTS, Job, retry_delay
@@ -42,10 +43,11 @@ from usagebill.records import plain, presented, view_of
 from usagebill.resources import Resources
 from usagebill.runtime.ahead import Ahead, Wanted
 from usagebill.runtime.clock import Clock, ClockWatch, ManualClock, ServerClock, SystemClock
+from usagebill.runtime.presence import Presence
 from usagebill.runtime.runs import Runs, compute
 from usagebill.runtime.work import Answers, Reader, Terms, Work
 from usagebill.storage.failures import failure_of
-from usagebill.storage.ports import Snapshot, Store, Transaction
+from usagebill.storage.ports import AS_NEEDED, Opening, Snapshot, Store, Transaction
 from usagebill.storage.stores import store_at
 from usagebill.within import Within
 
@@ -80,8 +82,9 @@ class Billing(Resources):
     organization of the file is used, and a new file gets one named `Default organization`. `events` lists the URLs of
     ClickHouse servers that count events beside it. `on_message` receives the body of every webhook message once the
     change that caused it is durable; without `deliver` nothing is sent over a network. `vat_registry`, `mailer`,
-    `tax_provider` and `payment_providers` replace those configured elsewhere. `read_only` writes nothing. The
-    operations are grouped by resource: `billing.customers.upsert(external_id="acme")`.
+    `tax_provider` and `payment_providers` replace those configured elsewhere. `read_only` writes nothing. `opening`
+    says what may be done to the schema; by default an older one is upgraded, unless other processes are seen that could
+    not go on. The operations are grouped by resource: `billing.customers.upsert(external_id="acme")`.
     """
 
     def __init__(
@@ -100,15 +103,17 @@ class Billing(Resources):
         payment_providers: PaymentProviders | None = None,
         read_only: bool = False,
         events: str | None = None,
+        opening: Opening = AS_NEEDED,
     ) -> None:
         self.settings = settings or Settings()
         if isinstance(path, (str, Path)):
-            path = store_at(path, read_only=read_only, events=events)
+            path = store_at(path, read_only=read_only, events=events, opening=opening)
         self.store: Store = path
         shared = self.store.now
         self.clock: Clock = clock or (SystemClock() if shared is None else ServerClock(shared))
         self.roll_up_usage, self.ship_events = self.store.roll_up_usage, self.store.ship_events
         self.clock_watch = ClockWatch(self.store, self.clock, timedelta(days=self.settings.clock_ahead_days))
+        self.presence = Presence(self.store, self.clock, __version__)
         self._on_message = on_message
         self.delivers = deliver
         self._courier: HttpCourier | None = None
@@ -177,6 +182,7 @@ class Billing(Resources):
 
     def close(self) -> None:
         """Close the store; it cannot be used afterwards."""
+        self.presence.end()
         clients = (self._courier, self._http_registry, self._http_tax_provider, self._http_bridge)
         for client in (*clients, self._http_payment_providers):
             if client is not None:
@@ -250,6 +256,7 @@ class Billing(Resources):
         Raises `ClockRefused` if the machine's clock is behind what the file has seen, or far ahead of it.
         """
         self.clock_watch.check()
+        self.presence.touch()
         chosen = organization or self.organization
         runs = Runs(self.store, self.settings, chosen)
 

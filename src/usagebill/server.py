@@ -17,6 +17,7 @@ import uvicorn
 
 from usagebill import __version__
 from usagebill.billing import Billing
+from usagebill.core.processes import ProcessKind
 from usagebill.http.app import FIRST_SEGMENTS, create_app
 from usagebill.http.connections import MOST_LEAVING, allow_files, connection_class, look_after
 from usagebill.http.proxies import LOOPBACK, BehindProxies, checked_networks, checked_root
@@ -273,6 +274,7 @@ def serve(
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         with ExitStack() as stack:
+            billing.presence.begin(ProcessKind.SERVER)
             for _ in range(workers):
                 stack.enter_context(Worker(billing))
             server.run([listener])

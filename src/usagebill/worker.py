@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 import time
-import uuid
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import Any
 
 from usagebill.billing import Billing
 from usagebill.core.errors import ClockRefused, DatabaseFailed
-from usagebill.core.jobs import WorkerSeen
 from usagebill.core.tasks import DeliverWebhook
 from usagebill.operations import log_cleaning, organizations, provider_audits, unbilled_events
-from usagebill.operations.standing import note_worker
 from usagebill.outside.calls import Calls
 from usagebill.outside.delivery import Deliveries
 from usagebill.outside.handlers import CALLS, OUTSIDE
@@ -26,9 +19,7 @@ from usagebill.process.logs import Log, plain_traceback
 
 _log = Log("usagebill.worker")
 
-
-# How often a worker records its presence in the file, and its work in the log.
-_SEEN_EVERY_SECONDS = 30.0
+# How often a worker records its work in the log.
 _LINE_EVERY_SECONDS = 10.0
 
 
@@ -89,11 +80,6 @@ class Worker:
         for kind in CALLS:
             calls = billing.calls(kind, outside_threads)
             self._thread(self._keep_stepping, (calls, kind), calls.wake, kind, kind)
-        now = billing.clock.now()
-        name = f"{socket.gethostname()}:{os.getpid()}"
-        self._trace = WorkerSeen(id=str(uuid.uuid4()), name=name, started_at=now, seen_at=now)
-        self._last_done_at: datetime | None = None
-        self._seen = time.monotonic()
 
     def _add(self, run: Callable[..., None], step: Callable[[], int], kind: str, *, name: str) -> None:
         woken = threading.Event()
@@ -117,7 +103,8 @@ class Worker:
         """Begin; returns at once."""
         self._deaf = [listen() for listen in self._listen]
         self._schedule_cleaning()
-        self._note_seen()
+        self._billing.presence.add_workers(1)
+        self._billing.presence.begin()
         for thread in self._threads:
             thread.start()
 
@@ -141,7 +128,8 @@ class Worker:
         self.wake()
         for thread in self._threads:
             thread.join()
-        self._note_seen()
+        self._billing.presence.add_workers(-1)
+        self._billing.presence.note()
         while self._deaf:
             self._deaf.pop()()
 
@@ -150,26 +138,17 @@ class Worker:
         for wake in self._wakes:
             wake()
 
-    def _note_seen(self) -> None:
-        """Record in the file that this worker is alive."""
-        self._seen = time.monotonic()
-        now = self._billing.clock.now()
-        known = replace(self._trace, seen_at=now, last_done_at=self._last_done_at)
-        try:
-            note_worker(self._billing.store, known)
-        except Exception as problem:
-            self._log_failure(problem)
+    def _note_done(self) -> None:
+        self._billing.presence.say(last_done_at=self._billing.clock.now())
 
     def _keep_doing(self, step: Callable[[], int], kind: str, woken: threading.Event) -> None:
         line = _Line(kind or "billing")
         while not self._stopping:
-            if not kind and time.monotonic() - self._seen >= _SEEN_EVERY_SECONDS:
-                self._note_seen()
             line.write_if_time()
             try:
                 if done := step():
                     line.count += done
-                    self._last_done_at = self._billing.clock.now()
+                    self._note_done()
                     continue
                 pause = self._pause(kind)
             except ClockRefused:
@@ -202,7 +181,7 @@ class Worker:
                 if stepwise.tried > tried:
                     line.count += stepwise.tried - tried
                     tried = stepwise.tried
-                    self._last_done_at = self._billing.clock.now()
+                    self._note_done()
             except ClockRefused:
                 # The watch logs it. Work resumes as soon as the clock is right again.
                 pass

@@ -158,10 +158,6 @@ class CrashingStore:
         self.store.look()
 
     @property
-    def schema(self) -> int:
-        return self.store.schema
-
-    @property
     def connections(self) -> Connections | None:
         return self.store.connections
 
@@ -172,6 +168,10 @@ class CrashingStore:
     @property
     def now(self) -> Callable[[], datetime] | None:
         return self.store.now
+
+    @property
+    def schema(self) -> int:
+        return self.store.schema
 
     @property
     def identity(self) -> str | None:

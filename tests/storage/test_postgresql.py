@@ -384,6 +384,7 @@ DIGESTS = {
     # Lists are read from other tables and indexes.
     13: "f4041807106c78c0",
     14: "2590d29490867a5e",
+    15: "7df1989c03e004cb",
 }
 
 
@@ -599,7 +600,7 @@ def test_a_server_that_is_not_there_is_said_at_once_without_the_password() -> No
 def test_a_newer_database_is_refused() -> None:
     with new_database() as url:
         PostgresStore(url).close()
-        run(url, "UPDATE usagebill_schema SET records = 999")
+        run(url, "UPDATE usagebill_schema SET records = 999, rolls_from = 999")
         with pytest.raises(NewerFile, match="999"):
             PostgresStore(url)
 

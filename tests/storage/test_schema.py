@@ -308,7 +308,8 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(file: Path, monkeypatch: py
 
 def test_a_newer_file_is_refused_and_left_alone(file: Path) -> None:
     make_older(file)
-    run(file, f"PRAGMA user_version = {schema.VERSION + 1}")
+    newer = schema.VERSION + 1
+    run(file, f"PRAGMA user_version = {newer}", f"UPDATE usagebill_schema SET rolls_from = {newer}")
     before = shape(file)
     with pytest.raises(schema.NewerFile, match=f"schema version {schema.VERSION + 1}; this usagebill knows versions"):
         SqliteStore(file)
@@ -384,6 +385,7 @@ TABLES_OF_VERSIONS = {
     64: "ed29f9eb77fb701d",
     65: "2269f7757a9a3a23",
     66: "7b7e6eae7b238a30",
+    67: "e82807f5c1f42a3c",
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from dataclasses import replace
 from datetime import datetime
 
 import click
@@ -11,9 +12,9 @@ import click
 from usagebill.billing import Billing
 from usagebill.cli.options import as_json, database, instant, opened, print_json, print_table, settings_options
 from usagebill.core.customers import Customer
-from usagebill.core.jobs import Job, WorkerSeen
+from usagebill.core.jobs import Job
 from usagebill.operations import organizations, provider_audits, unbilled_events
-from usagebill.operations.standing import is_copy, note_worker
+from usagebill.operations.standing import is_copy
 from usagebill.process.logs import configure
 from usagebill.process.settings import Settings
 from usagebill.runtime.clock import SystemClock
@@ -46,7 +47,7 @@ def run_due(at: datetime | None, force: bool, path: str, settings: Settings, jso
     ahead = at is not None and at > SystemClock().now()
     with opened(path, settings=settings, deliver=force or not ahead) as billing:
         began = billing.clock.now()
-        if ahead and not force and not is_copy(billing.store, began):
+        if ahead and not force and not is_copy(billing.store):
             way = "pg_dump, restored elsewhere" if is_url(path) else f"sqlite3 {path} '.backup copy.db'"
             raise click.ClickException(
                 f"{shown(path)} is not known to be a copy, and {instant_text(at)} is in the future: invoices made ahead"
@@ -80,13 +81,13 @@ def run_due(at: datetime | None, force: bool, path: str, settings: Settings, jso
 
 
 def _note_run(billing: Billing, began: datetime, *, done: bool) -> None:
-    """Record the run in the file, as a worker does: `usagebill status` shows when jobs were last run."""
+    """Record the run in the file: `usagebill status` shows when jobs were last run."""
     now = billing.clock.now()
+    # One row for all runs on this machine.
     name = f"run-due on {socket.gethostname()}"
-    note_worker(
-        billing.store,
-        WorkerSeen(id=name, name=name, started_at=began, seen_at=now, last_done_at=now if done else None),
-    )
+    last = now if done else None
+    run = replace(billing.presence.process, id=name, name=name, started_at=began, workers=1, last_done_at=last)
+    billing.transact(lambda tx: tx.note_process(replace(run, seen_at=now, stopped_at=now)))
 
 
 def _customer(billing: Billing, job: Job) -> str | None:

@@ -34,6 +34,7 @@ from usagebill.cli.serve import serve, work
 from usagebill.cli.status import status
 from usagebill.cli.sync_connections import sync_connections
 from usagebill.cli.tax_connections import tax_connections
+from usagebill.cli.upgrade import upgrade
 from usagebill.cli.usage import usage
 from usagebill.cli.users import users
 from usagebill.cli.webhooks import webhooks
@@ -78,6 +79,7 @@ for command in (
     export,
     books,
     migrate,
+    upgrade,
     row_security,
     keys,
     users,

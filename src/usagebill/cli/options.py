@@ -21,11 +21,13 @@ from usagebill.core.instants import parse_instant
 from usagebill.process.settings import Settings
 from usagebill.requests.refusals import word
 from usagebill.storage.addresses import is_url, shown
-from usagebill.storage.ports import UnusableServer
-from usagebill.storage.sqlite.schema import ForeignFile, NewerFile, OlderFile
+from usagebill.storage.ports import Opening, UnusableServer
+from usagebill.storage.sqlite.schema import ForeignFile, InUse, NewerFile, NoSystem, OlderFile
 from usagebill.storage.stores import is_engine_error
 
 F = TypeVar("F", bound=Callable[..., object])
+
+_EXISTING = Opening(creates=False)
 
 
 class _Database(click.Path):
@@ -180,6 +182,15 @@ def _check_prefix(prefix: str) -> None:
     check_prefix(prefix, endpoints())
 
 
+no_upgrade_option = click.option(
+    "--no-upgrade",
+    is_flag=True,
+    envvar="USAGEBILL_NO_UPGRADE",
+    show_envvar=True,
+    help="Refuse a database of an older schema instead of upgrading it: `usagebill upgrade` does that.",
+)
+
+
 def settings_options(command: F) -> F:
     """The options of `Settings`, passed to the command as its argument `settings`."""
 
@@ -225,7 +236,7 @@ def refusals(path: str) -> Iterator[None]:
         word(problem)
         details = json.dumps(problem.details, default=str)
         raise click.ClickException(f"{details}: {problem.message}") from problem
-    except (ForeignFile, NewerFile, OlderFile, UnusableServer) as problem:
+    except (ForeignFile, InUse, NewerFile, NoSystem, OlderFile, UnusableServer) as problem:
         raise click.ClickException(f"{shown(path)}: {problem}") from problem
     except BillingError as problem:
         word(problem)
@@ -256,9 +267,11 @@ def opened(
     read_only: bool = False,
     deliver: bool = True,
     events: str | None = None,
+    opening: Opening = _EXISTING,
 ) -> Iterator[Billing]:
-    """The billing system in `path`; errors are printed in one line."""
+    """The billing system in `path`, where there is one; errors are printed in one line."""
     options: dict[str, Any] = {"settings": settings, "read_only": read_only, "deliver": deliver, "events": events}
+    options["opening"] = opening
     with refusals(path), Billing(path, organization=organization, **options) as billing:
         yield billing
 

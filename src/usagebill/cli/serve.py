@@ -20,12 +20,14 @@ from usagebill.cli.options import (
     as_json,
     database,
     events_option,
+    no_upgrade_option,
     opened,
     print_json,
     refusals,
     settings_options,
 )
 from usagebill.core.api_keys import ApiKey
+from usagebill.core.processes import ProcessKind
 from usagebill.http.app import FIRST_SEGMENTS
 from usagebill.http.proxies import LOOPBACK, checked_networks, checked_root
 from usagebill.operations import api_keys, users
@@ -35,6 +37,7 @@ from usagebill.runtime.clock import SystemClock
 from usagebill.runtime.work import Work
 from usagebill.server import about, address_of, bind, bind_unix, serve as run_server
 from usagebill.storage.addresses import shown
+from usagebill.storage.ports import Opening
 from usagebill.testing import Sandbox
 from usagebill.worker import Worker
 
@@ -74,6 +77,7 @@ def _first_key(work: Work) -> str | None:
     help="Serve a system in memory, or a copy of --db, whose time stands still until it is moved.",
 )
 @events_option()
+@no_upgrade_option
 @click.option("--host", default="127.0.0.1", show_default=True, envvar="USAGEBILL_HOST", show_envvar=True)
 @click.option(
     "--port",
@@ -181,6 +185,7 @@ def serve(
     path: str | None,
     sandbox: bool,
     events: str | None,
+    no_upgrade: bool,
     host: str,
     port: int,
     unix_socket: Path | None,
@@ -230,7 +235,8 @@ def serve(
             billing, key = box.billing, box.api_key
         else:
             assert path is not None
-            billing = stack.enter_context(opened(path, settings=settings, events=events))
+            opening = Opening(upgrades=not no_upgrade)
+            billing = stack.enter_context(opened(path, settings=settings, events=events, opening=opening))
             key = billing.writing(_first_key)
 
         def announce() -> None:
@@ -303,12 +309,14 @@ def _offer_console(billing: Billing) -> None:
 @click.command()
 @database()
 @events_option()
+@no_upgrade_option
 @settings_options
 @_log_format
 @_log_level
 def work(
     path: str,
     events: str | None,
+    no_upgrade: bool,
     log_format: LogFormat | None,
     log_level: str,
     settings: Settings,
@@ -318,7 +326,9 @@ def work(
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    with opened(path, settings=settings, events=events) as billing:
+    opening = Opening(creates=False, upgrades=not no_upgrade)
+    with opened(path, settings=settings, events=events, opening=opening) as billing:
+        billing.presence.say(kind=ProcessKind.WORKER)
         with Worker(billing):
             _log.info("worker_started", **about(billing))
             click.echo(f"working on {shown(path)}")

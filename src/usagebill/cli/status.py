@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import click
 
 from usagebill.cli.options import Seconds, as_json, database, opened, print_json
+from usagebill.core.processes import Process
 from usagebill.operations.standing import Standing, next_run, standing
 from usagebill.storage.addresses import is_url
 from usagebill.storage.sqlite.engine import unused_bytes
@@ -79,18 +80,24 @@ def _shown(known: Standing, run: tuple[datetime, int] | None, problems: list[str
                 for lane in queue.backlog
             ],
             "next_due_at": _text(queue.next_due_at),
-            "last_done_at": _text(queue.last_done_at),
+            "last_done_at": _text(known.last_done_at),
         },
         "next_run": None if run is None else {"at": instant_text(run[0]), "customers": run[1]},
-        "workers": [
+        "processes": [
             {
-                "name": worker.name,
-                "started_at": instant_text(worker.started_at),
-                "seen_at": instant_text(worker.seen_at),
-                "last_done_at": _text(worker.last_done_at),
-                "live": worker in known.live_workers,
+                "name": process.name,
+                "kind": process.kind,
+                "version": process.version,
+                "schema": process.schema,
+                "started_at": instant_text(process.started_at),
+                "seen_at": instant_text(process.seen_at),
+                "stopped_at": _text(process.stopped_at),
+                "live": process.is_live(known.at),
+                "missing": process in known.missing,
+                "workers": process.workers,
+                "last_done_at": _text(process.last_done_at),
             }
-            for worker in queue.workers
+            for process in known.processes
         ],
         "events": known.events,
         "events_unbilled": None if known.unbilled is None else dict(known.unbilled),
@@ -130,6 +137,11 @@ def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {status}" for status, count in counts.items() if count) or "none"
 
 
+def _does(process: Process) -> str:
+    """What else a process does."""
+    return f", {process.workers} workers" if process.workers > 1 else ", 1 worker" if process.workers else ""
+
+
 def _print(known: Standing, run: tuple[datetime, int] | None, problems: list[str]) -> None:
     queue = known.queue
     oldest = f", the first since {_text(queue.oldest_due_at)}" if queue.due else ""
@@ -142,12 +154,14 @@ def _print(known: Standing, run: tuple[datetime, int] | None, problems: list[str
             click.echo(f"{name:8}  {kind}: {count}")
     click.echo(f"next due  {_text(queue.next_due_at) or 'none'}")
     click.echo(f"next run  {'none' if run is None else f'{instant_text(run[0])}, {run[1]} customers'}")
-    click.echo(f"last done {_text(queue.last_done_at) or 'not known'}")
-    for worker in queue.workers:
-        gone = "" if worker in known.live_workers else "  (not seen since)"
-        click.echo(f"worker    {worker.name}  seen {instant_text(worker.seen_at)}{gone}")
-    if not queue.workers:
-        click.echo("worker    none seen")
+    click.echo(f"last done {_text(known.last_done_at) or 'not known'}")
+    click.echo(f"workers   {known.workers}")
+    for process in known.live:
+        does = f"usagebill {process.version}, schema {process.schema}{_does(process)}"
+        click.echo(f"{process.kind:9} {process.name}  {does}")
+    for process in known.missing:
+        seen = f"last seen {instant_text(process.seen_at)}"
+        click.echo(f"died      {process.kind} {process.name}  {seen}{_does(process)}")
     refused = f", {known.refused_events} refused: see `usagebill events refused`" if known.refused_events else ""
     click.echo(f"events    {known.events}{refused}")
     for organization in known.disabled:

@@ -367,6 +367,10 @@ BY_STATE: Mapping[str, Refusal] = {
         "look there, and say it: `refund_status` of the note, or `by_hand` of the payment's refund",
     ),
     "refused_event_unreadable": Refusal("it could not be read as an event", "send it again, as JSON"),
+    "schema_is_newer": Refusal(
+        "the database was upgraded by a newer version than this process, and nothing was changed",
+        "restart this process as that version",
+    ),
     "storage_full": Refusal(
         "the database has no room left on its disk, and nothing was changed", "make room, then send it again"
     ),

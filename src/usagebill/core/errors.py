@@ -155,6 +155,17 @@ class StorageFull(DatabaseFailed):
         super().__init__("storage_full", reason)
 
 
+class SchemaIsNewer(DatabaseFailed):
+    """A newer usagebill has brought the database to a schema that this process does not know (503). Nothing was
+    changed: it goes on once it is restarted as that version.
+    """
+
+    retry_after = 30
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__("schema_is_newer", f"the database has schema {found}, this process knows {known}")
+
+
 class TooManyProviderRequests(BillingError):
     """An outside provider limits our requests (429); `provider` is its name."""
 

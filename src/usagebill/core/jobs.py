@@ -63,21 +63,6 @@ class LaneBacklog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSeen:
-    """A worker that has written to the file: when it started, was last seen, and last did a job.
-
-    `home` identifies that file (`Store.identity`): a copy of the file has another.
-    """
-
-    id: str
-    name: str
-    started_at: datetime
-    seen_at: datetime
-    last_done_at: datetime | None = None
-    home: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
     """The state of the queue: jobs that are due and not running, and by kind those that wait for a retry, or failed for
     good.
@@ -87,7 +72,6 @@ class QueueState:
     retrying_by_kind: Mapping[str, int]
     failed_by_kind: Mapping[str, int]
     next_due_at: datetime | None
-    workers: tuple[WorkerSeen, ...]
 
     @property
     def retrying(self) -> int:
@@ -108,11 +92,6 @@ class QueueState:
     def oldest_due_at(self) -> datetime | None:
         """When the earliest of them was due."""
         return min((lane.oldest_due_at for lane in self.backlog), default=None)
-
-    @property
-    def last_done_at(self) -> datetime | None:
-        """When any worker last did a job."""
-        return max((worker.last_done_at for worker in self.workers if worker.last_done_at is not None), default=None)
 
     def age_of_oldest(self, now: datetime) -> timedelta:
         """How long the earliest due job has waited; zero if none is due."""

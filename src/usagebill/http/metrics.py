@@ -10,6 +10,7 @@ import hmac
 import platform
 import threading
 import time
+from collections import Counter as Counts
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -23,6 +24,7 @@ from prometheus_client.registry import Collector
 from usagebill import __version__
 from usagebill.billing import Billing
 from usagebill.core.errors import DatabaseFailed
+from usagebill.core.processes import ProcessKind
 from usagebill.core.tasks import BillCustomer, SendEmail
 from usagebill.core.unbilled import Reason
 from usagebill.operations.standing import Standing, standing
@@ -180,11 +182,10 @@ def _families(known: Standing) -> Iterator[Metric]:
     yield _gauge(
         "usagebill_last_job_done_timestamp_seconds",
         "When a worker last did a job, in Unix seconds.",
-        _seconds(queue.last_done_at),
+        _seconds(known.last_done_at),
     )
-    yield GaugeMetricFamily(
-        "usagebill_workers", "Workers seen within the last two minutes.", value=len(known.live_workers)
-    )
+    yield GaugeMetricFamily("usagebill_workers", "Workers that run.", value=known.workers)
+    yield from _processes(known)
     invoices = GaugeMetricFamily("usagebill_invoices", "Invoices.", labels=["status"])
     for status, count in known.invoices.items():
         invoices.add_metric([status], count)
@@ -197,6 +198,22 @@ def _families(known: Standing) -> Iterator[Metric]:
 
 def _seconds(instant: datetime | None) -> float | None:
     return None if instant is None else instant.timestamp()
+
+
+def _processes(known: Standing) -> Iterator[Metric]:
+    """Processes that have the database open, and those that died without a successor."""
+    running = GaugeMetricFamily("usagebill_processes", "Processes that run.", labels=["kind", "version", "schema"])
+    counted = Counts((process.kind, process.version, process.schema) for process in known.live)
+    for (kind, version, schema), count in sorted(counted.items()):
+        running.add_metric([kind, version, str(schema)], count)
+    yield running
+    dead = GaugeMetricFamily(
+        "usagebill_processes_missing", "Processes that died and whose place nobody has taken.", labels=["kind"]
+    )
+    gone = Counts(process.kind for process in known.missing)
+    for kind in ProcessKind:
+        dead.add_metric([kind], gone[kind])
+    yield dead
 
 
 def _provider_audits(known: Standing) -> Iterator[Metric]:

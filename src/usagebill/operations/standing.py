@@ -11,10 +11,11 @@ from usagebill.core.event_shipments import EventShipment
 from usagebill.core.event_sources import RefusedEvent
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.jobs import QueueState, WorkerSeen
+from usagebill.core.jobs import QueueState
 from usagebill.core.monitoring_tasks import CountUnbilledEvents
 from usagebill.core.organizations import Organization
 from usagebill.core.payment_audit import ProviderAudit
+from usagebill.core.processes import Process, missing
 from usagebill.core.tasks import BillCustomer
 from usagebill.core.webhooks import MessageStatus, WebhookMessage
 from usagebill.operations import organizations
@@ -23,7 +24,6 @@ from usagebill.storage.conditions import eq
 from usagebill.storage.jobs import task_of
 from usagebill.storage.ports import Store, Transaction
 
-_LIVE = timedelta(minutes=2)
 _DAY = timedelta(days=1)
 # A shipment skips the events of other organizations once there are half as many: its next event is no farther.
 _LOOKED_THROUGH = 20_000
@@ -51,8 +51,9 @@ class Shipping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The state at the instant `at`. `invoices` and `webhooks` are counts by status; `events` is the number stored.
+    """The state at the instant `at`. `processes` have the database open, or had it within a week.
 
+    `invoices` and `webhooks` are counts by status; `events` is the number stored.
     `unbilled` is the number of unbilled events by reason, from a worker's daily count, which was made at
     `unbilled_at` (the earliest, if there are several organizations); both are None before the first. `refused_events`
     is the number of listed entries of files and brokers that are no events. `shipping` has an entry per event store and
@@ -62,6 +63,7 @@ class Standing:
 
     at: datetime
     queue: QueueState
+    processes: tuple[Process, ...]
     invoices: Mapping[str, int]
     webhooks: Mapping[str, int]
     events: int
@@ -73,9 +75,24 @@ class Standing:
     disabled: tuple[Organization, ...] = ()
 
     @property
-    def live_workers(self) -> tuple[WorkerSeen, ...]:
-        """The workers seen within the last two minutes."""
-        return tuple(worker for worker in self.queue.workers if worker.seen_at >= self.at - _LIVE)
+    def live(self) -> tuple[Process, ...]:
+        """The processes that run, as far as is known."""
+        return tuple(process for process in self.processes if process.is_live(self.at))
+
+    @property
+    def missing(self) -> list[Process]:
+        """Those that died and whose place nobody has taken."""
+        return missing(self.processes, self.at)
+
+    @property
+    def workers(self) -> int:
+        """The number of workers that run."""
+        return sum(process.workers for process in self.live)
+
+    @property
+    def last_done_at(self) -> datetime | None:
+        """When any worker last did a job."""
+        return max((known.last_done_at for known in self.processes if known.last_done_at is not None), default=None)
 
     def problems(self, max_age: timedelta) -> list[str]:
         """Problems that need a person, in words; empty if billing is running.
@@ -88,8 +105,8 @@ class Standing:
         if waited > max_age:
             seconds = int(waited.total_seconds())
             problems.append(f"{self.queue.due} jobs are due, the first for {timedelta(seconds=seconds)}")
-            if not self.live_workers:
-                problems.append("no worker was seen within the last two minutes")
+            if not self.workers:
+                problems.append("no worker runs")
         if self.queue.failed:
             problems.append(f"{self.queue.failed} jobs have failed: see `usagebill jobs list`")
         for audit in self.provider_audits:
@@ -120,6 +137,7 @@ def standing(store: Store, now: datetime) -> Standing:
         return Standing(
             at=now,
             queue=tx.jobs.state(now),
+            processes=tx.processes(),
             invoices={
                 str(status): sum(tx.count(Invoice, eq("status", status)) for tx in scoped) for status in InvoiceStatus
             },
@@ -188,14 +206,7 @@ def age_of_oldest_job(store: Store, now: datetime) -> timedelta:
     return store.read(None, lambda tx: tx.jobs.state(now)).age_of_oldest(now)
 
 
-def note_worker(store: Store, worker: WorkerSeen) -> None:
-    """Record in the database file that a worker was seen."""
-    known = replace(worker, home=store.identity)
-    store.write(None, lambda tx: tx.jobs.note_worker(known))
-
-
-def is_copy(store: Store, now: datetime) -> bool:
-    """Whether the database file is a copy: workers have written to it when it was another file."""
-    workers = store.read(None, lambda tx: tx.jobs.state(now)).workers
-    homes = {worker.home for worker in workers if worker.home}
+def is_copy(store: Store) -> bool:
+    """Whether the database file is a copy: processes have written to it when it was another file."""
+    homes = {process.home for process in store.read(None, lambda tx: tx.processes()) if process.home}
     return bool(homes) and store.identity not in homes

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Final
 
-from usagebill.core.errors import DatabaseFailed, DatabaseUnavailable, StorageFull
+from usagebill.core.errors import DatabaseFailed, DatabaseUnavailable, SchemaIsNewer, StorageFull
 from usagebill.process.logs import Log
 
 _SQLITE_UNAVAILABLE: Final = frozenset(
@@ -53,6 +53,17 @@ def _text(problem: BaseException) -> str:
     return lines[0].strip()
 
 
+def _events(failure: DatabaseFailed) -> tuple[str, str]:
+    """The lines of the log when a failure begins, and when it has ended."""
+    match failure:
+        case StorageFull():
+            return "storage_full", "storage_has_room_again"
+        case SchemaIsNewer():
+            return "schema_is_newer", "schema_is_known_again"
+        case _:
+            return "database_unreachable", "database_reachable_again"
+
+
 class Reachability:
     """Whether a database answers, as far as this process knows, and one log line whenever that changes."""
 
@@ -82,10 +93,10 @@ class Reachability:
                 # Then the database has answered since.
                 return
             before, self._failure, self._latest = self._failure, failure, monotonic()
-            if before is not None and before.status == failure.status:
+            if before is not None and _events(before) == _events(failure):
                 return
             self._began = self._latest
-        event = "storage_full" if isinstance(failure, StorageFull) else "database_unreachable"
+        event, _ = _events(failure)
         _log.error(event, database=self._database, reason=failure.reason)
 
     def worked(self, *, wrote: bool) -> None:
@@ -98,7 +109,7 @@ class Reachability:
                 return
             self._failure, self._worked_at = None, monotonic()
             seconds = round(monotonic() - self._began, 1)
-        event = "storage_has_room_again" if isinstance(failure, StorageFull) else "database_reachable_again"
+        _, event = _events(failure)
         _log.info(event, database=self._database, seconds=seconds)
 
     @contextmanager

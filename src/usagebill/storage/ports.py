@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from usagebill.core.activity_logs import Change
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, EventOrder
 from usagebill.core.filters import FilterIndex
-from usagebill.core.jobs import Job, QueueState, WorkerSeen
+from usagebill.core.jobs import Job, QueueState
+from usagebill.core.processes import Process
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.event_queries import (
     Counted,
@@ -39,6 +40,20 @@ class Duplicate(Exception):
 
 class UnusableServer(Exception):
     """The database server cannot be used: a driver is missing, or the server is too old."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What opening a database may do to it: make a new system where there is none; bring an older schema to this
+    version's, also `beside_others`, which are then refused until they are restarted.
+    """
+
+    creates: bool = True
+    upgrades: bool = True
+    beside_others: bool = False
+
+
+AS_NEEDED: Final = Opening()
 
 
 class UnusableTransaction(RuntimeError):
@@ -164,9 +179,6 @@ class JobQueue(WaitingJobs, Protocol):
 
     def postpone(self, job: Job, run_at: datetime, error: str, *, failed: bool = False, counts: bool = True) -> None:
         """Record a failed attempt, if it `counts`: the job is retried at `run_at`, or never once it has `failed`."""
-
-    def note_worker(self, worker: WorkerSeen) -> None:
-        """Record that a worker was seen; workers not seen for a week are forgotten."""
 
     def release(self, error: str) -> None:
         """Make the jobs of the organization ready again that were put off with this error, and forget it."""
@@ -402,6 +414,9 @@ class Snapshot(Protocol):
     def newest_instant(self) -> datetime | None:
         """The latest clock reading recorded by a write; None if there is none."""
 
+    def processes(self) -> tuple[Process, ...]:
+        """The processes that have or had the database open, the last seen first."""
+
 
 class Transaction(Snapshot, Protocol):
     """Reads and writes: everything a snapshot can read, plus changes."""
@@ -413,6 +428,12 @@ class Transaction(Snapshot, Protocol):
 
     def note_instant(self, instant: datetime, *, even_if_earlier: bool = False) -> None:
         """Record `instant` as the latest clock reading if it is later, or regardless with `even_if_earlier`."""
+
+    def note_process(self, process: Process) -> None:
+        """Record what a process says of itself; those not seen for a week are forgotten."""
+
+    def forget_process(self, id: str) -> None:
+        """Remove a process that leaves nothing to know."""
 
     def scoped(self, organization_id: str) -> Transaction:
         """The same transaction, within one organization."""

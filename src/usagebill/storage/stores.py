@@ -10,20 +10,26 @@ from pathlib import Path
 
 from usagebill.core.errors import DatabaseFailed
 from usagebill.storage.addresses import is_url
-from usagebill.storage.ports import CallersTransaction, Store, UnusableServer, UnusableTransaction
+from usagebill.storage.ports import AS_NEEDED, CallersTransaction, Opening, Store, UnusableServer, UnusableTransaction
 from usagebill.storage.sqlite import SqliteStore
 
 _NO_CLICKHOUSE = "ClickHouse needs a driver: pip install 'usagebill[clickhouse]'"
 _MISSING = "PostgreSQL needs a driver: pip install 'usagebill[postgresql]'"
 
 
-def store_at(path: str | Path, *, read_only: bool = False, events: str | None = None) -> Store:
+def store_at(
+    path: str | Path,
+    *,
+    read_only: bool = False,
+    events: str | None = None,
+    opening: Opening = AS_NEEDED,
+) -> Store:
     """The open store, with an event store of ClickHouse beside it if `events` has the URLs of its servers.
 
     Raises `UnusableServer` if there is no driver for it, or if the event store cannot be reached or used.
     """
     if events is None:
-        return _records_at(path, read_only=read_only)
+        return _records_at(path, opening, read_only=read_only)
     if read_only:
         raise UnusableServer("a read-only database takes no event store: its events are counted where they are")
     try:
@@ -32,20 +38,20 @@ def store_at(path: str | Path, *, read_only: bool = False, events: str | None = 
         raise UnusableServer(_NO_CLICKHOUSE) from problem
     servers = EventServers(events)
     try:
-        return StoreWithEvents(_records_at(path), servers, asked_from=servers.asked_from)
+        return StoreWithEvents(_records_at(path, opening), servers, asked_from=servers.asked_from)
     except BaseException:
         servers.close()
         raise
 
 
-def _records_at(path: str | Path, *, read_only: bool = False) -> Store:
+def _records_at(path: str | Path, opening: Opening, *, read_only: bool = False) -> Store:
     if not is_url(path):
-        return SqliteStore(path, read_only=read_only)
+        return SqliteStore(path, read_only=read_only, opening=opening)
     try:
         from usagebill.storage.postgresql import PostgresStore
     except ImportError as problem:
         raise UnusableServer(_MISSING) from problem
-    return PostgresStore(str(path), read_only=read_only)
+    return PostgresStore(str(path), read_only=read_only, opening=opening)
 
 
 def within(store: Store, connection: object) -> CallersTransaction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
 from itertools import count
@@ -38,12 +38,27 @@ class Unsent(Protocol):
 
 
 class Beginning:
-    """How a read begins its transaction: with its first statement, in the same round trip."""
+    """How a read begins its transaction: with its first statement, in the same round trip. The row of the last of
+    these statements is given to `check`.
+    """
 
-    def __init__(self, *statements: str) -> None:
-        self.statements = statements
+    def __init__(self, *statements: str, check: Callable[[Sequence[Any] | None], None]) -> None:
+        self._statements = statements
+        self._check = check
+        self._last: psycopg.Cursor[tuple[Any, ...]] | None = None
         # Until the server has answered, the read can start again on another connection.
         self.is_over = False
+
+    def begin(self, driver: psycopg.Connection[tuple[Any, ...]]) -> None:
+        """Send the statements."""
+        for statement in self._statements:
+            self._last = driver.execute(statement.encode(), prepare=False)
+
+    def end(self) -> None:
+        """The server has answered."""
+        self.is_over = True
+        if self._last is not None and self._last.pgresult is not None:
+            self._check(self._last.fetchone())
 
 
 class Connection:
@@ -71,8 +86,7 @@ class Connection:
 
     def _prepare(self) -> None:
         if self.beginning is not None and not self.beginning.is_over:
-            for statement in self.beginning.statements:
-                self.driver.execute(statement.encode(), prepare=False)
+            self.beginning.begin(self.driver)
         if self.unsent is not None:
             self.unsent.send()
         if self.scope is not None:
@@ -82,12 +96,18 @@ class Connection:
         """Run a statement; its rows are all read at once. It may be planned `anew`, for these values, rather than
         prepared, for all.
         """
-        begins = self.beginning is not None and not self.beginning.is_over
-        with self.driver.pipeline() if begins else nullcontext():
-            self._prepare()
-            rows = self.driver.execute(_in_driver_style(sql), values, prepare=False if anew else None)
-        if self.beginning is not None:
-            self.beginning.is_over = True
+        beginning = None if self.beginning is None or self.beginning.is_over else self.beginning
+        try:
+            with nullcontext() if beginning is None else self.driver.pipeline():
+                self._prepare()
+                rows = self.driver.execute(_in_driver_style(sql), values, prepare=False if anew else None)
+        except psycopg.ProgrammingError:
+            # An upgrade may have taken away what it asks for.
+            if beginning is not None:
+                beginning.end()
+            raise
+        if beginning is not None:
+            beginning.end()
         return rows
 
     def change_all(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> None:
@@ -102,8 +122,8 @@ class Connection:
     def stream(self, sql: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows of a query, streamed in chunks."""
         self._prepare()
-        if self.beginning is not None:
-            self.beginning.is_over = True
+        if self.beginning is not None and not self.beginning.is_over:
+            self.beginning.end()
         with self.driver.cursor(f"rows_{next(_names)}") as cursor:
             cursor.itersize = _STREAMED_AT_ONCE
             cursor.execute(_in_driver_style(sql), values)

@@ -62,7 +62,7 @@ def _empty() -> bytes:
         "clock",
         "jobs",
         "events",
-        "workers",
+        "processes",
         "migration",
         *(f"{table.name}_counts" for table in TABLES if table.listing is not None),
     )

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from math import ceil
+from time import monotonic
 from typing import Any, TypeVar
 
 import psycopg
@@ -16,11 +17,12 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
 
 from usagebill.core.errors import OutcomeUnknown
+from usagebill.process.logs import Log
 from usagebill.storage import deadline
 from usagebill.storage.addresses import shown
 from usagebill.storage.every_engine import EntitlingCommits, OneTransaction
 from usagebill.storage.failures import Reachability
-from usagebill.storage.ports import Connections, UnusableServer, UnusableTransaction
+from usagebill.storage.ports import AS_NEEDED, Connections, Opening, UnusableServer, UnusableTransaction
 from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Beginning, Connection
 from usagebill.storage.postgresql.events.dialect import behind
@@ -29,7 +31,14 @@ from usagebill.storage.postgresql.memory import Memory
 from usagebill.storage.postgresql.pending import Pending, WriteSpeed, WritesRefused
 from usagebill.storage.postgresql.pool import Driver, Pool, roll_back
 from usagebill.storage.postgresql.row_scope import RowScope
-from usagebill.storage.postgresql.schema import bring_forward, check_version, identity_of
+from usagebill.storage.postgresql.schema import (
+    CURRENT,
+    EXCLUDING_UPGRADES,
+    bring_forward,
+    check_current,
+    check_version,
+    identity_of,
+)
 from usagebill.storage.postgresql.statistics import Statistics
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 from usagebill.storage.sql.usage_totals import MissingSeries
@@ -37,6 +46,7 @@ from usagebill.storage.sqlite.schema import VERSION as RECORDS
 
 T = TypeVar("T")
 
+_log = Log("usagebill.storage")
 OLDEST_SERVER = 15
 # Connections of one process.
 _CONNECTIONS = 20
@@ -50,6 +60,7 @@ _LAST_WRITE = 1 / 8
 # Most attempts of a write: the server aborts one of two that deadlock.
 _MOST_RUNS = 5
 
+_TIME = CURRENT.replace("SELECT ", "SELECT clock_timestamp(), ").encode()
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 
@@ -100,7 +111,13 @@ class PostgresStore:
     """
 
     def __init__(
-        self, url: str, *, read_only: bool = False, connections: int = _CONNECTIONS, migrating: bool = False
+        self,
+        url: str,
+        *,
+        read_only: bool = False,
+        connections: int = _CONNECTIONS,
+        migrating: bool = False,
+        opening: Opening = AS_NEEDED,
     ) -> None:
         self.url = url
         self._read_only = read_only
@@ -117,9 +134,9 @@ class PostgresStore:
         self._statistics = Statistics()
         # Series of running totals that queries of this process lacked.
         self.missing_series = MissingSeries()
-        self._pool = Pool(url, connections, self._configure)
+        self._pool = Pool(url, connections, self._configure, CURRENT)
         self.reachability = Reachability(shown(url))
-        self.identity = self._prepared()
+        self.identity = self._prepared(opening)
         self._entitling_commits = _entitling_commits.setdefault(self.identity, EntitlingCommits())
 
     @staticmethod
@@ -139,7 +156,8 @@ class PostgresStore:
             (_RANDOM_PAGE_COST,),
         )
 
-    def _prepared(self) -> str:
+    def _prepared(self, opening: Opening) -> str:
+        began, former = monotonic(), None
         with psycopg.connect(self.url, autocommit=True) as driver:
             if driver.info.server_version < OLDEST_SERVER * 10_000:
                 version = driver.info.server_version // 10_000
@@ -149,8 +167,11 @@ class PostgresStore:
                 raise UnusableServer(f"usagebill needs a database in UTF8; this one uses {encoding}")
             connection = Connection(driver, scope=RowScope(None))
             # Closing the connection undoes what was not committed.
-            self._begin(driver, _READ if self._read_only else _WRITE)
-            (check_version if self._read_only else bring_forward)(connection)
+            driver.execute((_READ if self._read_only else _WRITE).encode())
+            if self._read_only:
+                check_version(connection)
+            else:
+                former = bring_forward(connection, opening)
             identity = identity_of(connection)
             self._has_row_security = row_security.is_on(connection)
             if self._migrating and self._has_row_security and row_security.is_subject(connection):
@@ -159,6 +180,9 @@ class PostgresStore:
             if unfinished is not None and not self._migrating:
                 raise UnusableServer("a migration into this database is not finished: run `usagebill migrate` again")
             driver.execute("COMMIT")
+        if former is not None:
+            seconds = round(monotonic() - began, 1)
+            _log.info("schema_upgraded", database=shown(self.url), former=former, schema=RECORDS, seconds=seconds)
         return identity
 
     def _connection(self, driver: Driver, organization_id: str | None) -> Connection:
@@ -203,7 +227,10 @@ class PostgresStore:
 
     @staticmethod
     def _begin(driver: Driver, statement: str) -> None:
-        driver.execute(statement.encode())
+        results = driver.execute(f"{statement}; {CURRENT}".encode(), prepare=False)
+        while results.nextset():
+            pass
+        check_current(results.fetchone())
 
     def now(self) -> datetime:
         """The server's time, which all writers to the database share, whatever their machines' clocks show."""
@@ -222,14 +249,15 @@ class PostgresStore:
 
     @staticmethod
     def _server_time(driver: Driver) -> datetime:
-        row = driver.execute("SELECT clock_timestamp()").fetchone()
+        row = driver.execute(_TIME).fetchone()
         assert row is not None
+        check_current(row[1:])
         instant: datetime = row[0]
         return instant.astimezone(UTC)
 
     def look(self) -> None:
         with self.reachability.told(writes=False):
-            self._pool.look()
+            check_current(self._pool.look())
 
     @property
     def schema(self) -> int:
@@ -258,7 +286,7 @@ class PostgresStore:
 
     def _read(self, organization_id: str | None, question: Callable[[PostgresTransaction], T]) -> T:
         driver = self._own.driver = self._pool.take()
-        beginning = Beginning(*(_READ + _within_deadline()).split("; "))
+        beginning = Beginning(*(_READ + _within_deadline()).split("; "), CURRENT, check=check_current)
         try:
             scope = RowScope(organization_id) if self._has_row_security else None
             connection = Connection(driver, scope=scope, beginning=beginning)
@@ -302,7 +330,7 @@ class PostgresStore:
     def _written(
         self, organization_id: str | None, change: Callable[[PostgresTransaction], T], *, may_buffer: bool
     ) -> T:
-        with self._begun(_WRITE + _within_deadline()) as driver:
+        with self._begun(f"{_WRITE}{_within_deadline()}; {EXCLUDING_UPGRADES}") as driver:
             connection, pending = self._writing(driver, organization_id, may_buffer=may_buffer)
             locks = Locks(Connection(driver), self._refuse_to_wait_for_itself)
             tx = PostgresTransaction(connection, organization_id, self.memory(), locks=locks, pending=pending)
@@ -355,7 +383,8 @@ class PostgresStore:
 
     def transact(self, change: Callable[[Connection], T]) -> T:
         """Run `change` on rows, in a separate transaction."""
-        with self.reachability.told(writes=True), self._transactions.opened(), self._begun(_WRITE) as driver:
+        begin = f"{_WRITE}; {EXCLUDING_UPGRADES}"
+        with self.reachability.told(writes=True), self._transactions.opened(), self._begun(begin) as driver:
             try:
                 result = change(self._connection(driver, None))
                 _commit(driver)

@@ -134,5 +134,4 @@ class PostgresJobs(JobQueries[Connection]):
             retrying_by_kind={kind: retrying for kind, retrying, _ in unwell if retrying},
             failed_by_kind={kind: failed for kind, _, failed in unwell if failed},
             next_due_at=self.next_due(),
-            workers=self._workers(),
         )

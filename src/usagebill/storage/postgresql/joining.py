@@ -14,7 +14,7 @@ from usagebill.storage.ports import UnusableTransaction
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.engine import PostgresStore, with_text_json
 from usagebill.storage.postgresql.locks import Locks
-from usagebill.storage.postgresql.schema import identity_of
+from usagebill.storage.postgresql.schema import CURRENT, EXCLUDING_UPGRADES, check_current, identity_of
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 
 T = TypeVar("T")
@@ -112,6 +112,8 @@ class JoinedTransaction:
             raise UnusableTransaction("the transaction is read-only")
         if identity_of(connection) != self._store.identity:
             raise UnusableTransaction("the connection is to another database or schema than the billing system's")
+        connection.execute(EXCLUDING_UPGRADES)
+        check_current(connection.execute(CURRENT).fetchone())
 
 
 @contextmanager

@@ -21,12 +21,12 @@ from usagebill.storage.postgresql.events.rows import STORED, row_of
 from usagebill.storage.postgresql.rows import rows_of
 from usagebill.storage.record_sql import quoted
 from usagebill.storage.sql.jobs import JOB_COLUMNS as _JOBS
+from usagebill.storage.sql.processes import COLUMNS as _PROCESSES
 from usagebill.storage.sql.usage_totals import MissingSeries, Shape, UsageTotals
 from usagebill.storage.sqlite.rows import codec_of
 from usagebill.storage.tables import TABLES, Table, table_of, tables_in_order
 
 _SLICE = 5_000
-_WORKERS = "id, name, started_at, seen_at, last_done_at, home"
 
 Row = tuple[Any, ...]
 
@@ -129,8 +129,8 @@ def _copy_events(source: sqlite3.Connection, target: PostgresStore, organization
 
 
 def _copy_rest(source: sqlite3.Connection, connection: Connection) -> None:
-    """Copy sequences, the clock, workers and jobs: small enough for one transaction, overwritten on a repeated run."""
-    for table in ("sequences", "clock", "workers", "jobs"):
+    """Copy sequences, the clock, processes and jobs: small enough for one transaction, rewritten on a repeated run."""
+    for table in ("sequences", "clock", "processes", "jobs"):
         connection.execute(f"DELETE FROM {table}")
     connection.copy(
         "sequences (organization_id, name, value)",
@@ -142,7 +142,7 @@ def _copy_rest(source: sqlite3.Connection, connection: Connection) -> None:
     )
     connection.copy("clock (session, newest)", source.execute("SELECT id, newest FROM clock"))
     # Without their home: this is a different database, not a copy of theirs.
-    connection.copy(f"workers ({_WORKERS})", _workers(source))
+    connection.copy(f"processes ({_PROCESSES})", _processes(source))
     connection.copy(f"jobs ({_JOBS})", _jobs(source, f"SELECT {_JOBS} FROM jobs ORDER BY sequence"))
 
 
@@ -156,9 +156,10 @@ def _begin_series(source: sqlite3.Connection, connection: Connection) -> None:
         UsageTotals(connection, DIALECT, row[0], MissingSeries()).begin(row[:3], Shape.of_columns(*row[3:]))
 
 
-def _workers(source: sqlite3.Connection) -> Iterator[Row]:
-    for row in source.execute(f"SELECT {_WORKERS} FROM workers"):
-        yield *row[:-1], None
+def _processes(source: sqlite3.Connection) -> Iterator[Row]:
+    home = _PROCESSES.split(", ").index("home")
+    for row in source.execute(f"SELECT {_PROCESSES} FROM processes"):
+        yield *row[:home], None, *row[home + 1 :]
 
 
 def _jobs(source: sqlite3.Connection, sql: str) -> Iterator[Row]:

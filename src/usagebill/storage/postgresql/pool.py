@@ -7,7 +7,7 @@ import select
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any
@@ -16,6 +16,7 @@ import psycopg
 from psycopg import generators
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import ConnStatus, TransactionStatus
+from psycopg.pq.abc import PGresult
 
 from usagebill.core.errors import DatabaseUnavailable
 from usagebill.storage.ports import Connections
@@ -48,12 +49,13 @@ class Pool:
     `DatabaseUnavailable` if another thread has just found out.
     """
 
-    def __init__(self, url: str, most: int, configure: Callable[[Driver], None]) -> None:
+    def __init__(self, url: str, most: int, configure: Callable[[Driver], None], look: str) -> None:
         self._url = make_conninfo(
             url, **{name: seconds for name, seconds in _SILENCE.items() if name not in conninfo_to_dict(url)}
         )
         self._most = most
         self._configure = configure
+        self._look = look.encode()
         self._changed = threading.Condition()
         # With the instants since when they are idle; the last one is used first.
         self._idle: deque[tuple[float, Driver]] = deque()
@@ -168,8 +170,9 @@ class Pool:
             self._changed.notify_all()
         _close(idle)
 
-    def look(self) -> None:
-        """Ask the server for a sign of life, on a connection that nobody else uses; for one thread at a time.
+    def look(self) -> tuple[Any, ...] | None:
+        """Ask the server for a sign of life, on a connection that nobody else uses; for one thread at a time. Returns
+        its answer to the statement `look`.
 
         Raises `DatabaseUnavailable` if there is none. Then threads that wait for its answers wait no longer.
         """
@@ -177,9 +180,9 @@ class Pool:
             try:
                 if self._looking is None:
                     self._looking = self._opened()
-                if _answers(self._looking):
+                if (results := _answers(self._looking, self._look)) is not None:
                     self._seen()
-                    return
+                    return _row(results)
                 reason = f"the database has not answered for {_ANSWER_SECONDS} seconds"
             except psycopg.OperationalError as problem:
                 reason = str(problem)
@@ -234,19 +237,28 @@ def _is_rolled_back(driver: Driver) -> bool:
     return driver.pgconn.transaction_status == TransactionStatus.IDLE
 
 
-def _answers(driver: Driver) -> bool:
-    """Whether the server answers within the time."""
+def _answers(driver: Driver, statement: bytes) -> list[PGresult] | None:
+    """What the server answers within the time; None if it does not."""
     session = driver.pgconn
-    session.send_query(b"SELECT 1")
+    session.send_query(statement)
     session.flush()
     until = monotonic() + _ANSWER_SECONDS
     while session.is_busy():
         if not select.select([session.socket], [], [], max(0.0, until - monotonic()))[0]:
-            return False
+            return None
         session.consume_input()
-    while session.get_result() is not None:
-        pass
-    return session.status == ConnStatus.OK
+    results: list[PGresult] = []
+    while (result := session.get_result()) is not None:
+        results.append(result)
+    return results if session.status == ConnStatus.OK else None
+
+
+def _row(results: Sequence[PGresult]) -> tuple[Any, ...] | None:
+    """The first row of texts; None if there is none, as after an error."""
+    first = results[0] if results else None
+    if first is None or not first.ntuples:
+        return None
+    return tuple((first.get_value(0, column) or b"").decode() for column in range(first.nfields))
 
 
 def _interrupt(driver: Driver) -> None:

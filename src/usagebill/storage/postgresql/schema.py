@@ -3,14 +3,19 @@
 Tables of records are derived from the records (`storage.tables`), as in SQLite; SQLite's `VERSION`, which counts their
 changes, is `RECORDS` here. `VERSION` is raised when any other table changes. Opening an older database adds missing
 tables, columns and indexes, then runs the numbered steps that are due, all in one transaction; other processes that
-open it wait. A newer database is refused.
+open it, or write to it, wait. As with a file, that is refused while processes are seen that cannot go on beside it, and
+a newer database is refused by versions that cannot. None can beside a newer `VERSION`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, fields
+from datetime import UTC, datetime
+from typing import Any
 
+from usagebill.core.errors import SchemaIsNewer
+from usagebill.storage.ports import AS_NEEDED, Opening
 from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events import dialect as usage
@@ -26,17 +31,35 @@ from usagebill.storage.postgresql.listed import (
 from usagebill.storage.postgresql.locks import lock_key
 from usagebill.storage.postgresql.rows import folded, folded_name, rows_of
 from usagebill.storage.record_sql import can_be_deleted, is_nullable, quoted
+from usagebill.storage.sql import processes
 from usagebill.storage.sqlite.past_postings import post_past
 from usagebill.storage.sqlite.row_steps import ROW_STEPS
-from usagebill.storage.sqlite.schema import VERSION as RECORDS, ForeignFile, NewerFile, OlderFile, default_of
+from usagebill.storage.sqlite.schema import (
+    VERSION as RECORDS,
+    ForeignFile,
+    InUse,
+    NewerFile,
+    NoSystem,
+    NotUpgraded,
+    OlderFile,
+    default_of,
+    default_sql,
+    rolls_from,
+)
 from usagebill.storage.tables import TABLES, Table, table_of
 
-VERSION = 14
+VERSION = 15
+# Since this version processes say that they have the database open.
+_REGISTERED = 15
+# What a transaction asks first, and `check_current` is told.
+CURRENT = "SELECT version, records, rolls_from FROM usagebill_schema"
+_LOCKED = "schema"
 # Version of the records -> the migration of rows for older databases, once their tables have all columns.
 STEPS: dict[int, Callable[[Connection], None]] = {**ROW_STEPS, 60: post_past}
 
 FIXED = f"""
-CREATE TABLE IF NOT EXISTS usagebill_schema (version integer NOT NULL, records integer NOT NULL);
+CREATE TABLE IF NOT EXISTS usagebill_schema (
+    version integer NOT NULL, records integer NOT NULL, rolls_from integer NOT NULL);
 CREATE TABLE IF NOT EXISTS migration (
     id integer PRIMARY KEY CHECK (id = 1), source {TEXT} NOT NULL, finished boolean NOT NULL);
 CREATE TABLE IF NOT EXISTS sequences (
@@ -54,9 +77,7 @@ CREATE TABLE IF NOT EXISTS events (
     in_advance boolean NOT NULL, uncounted boolean NOT NULL, id {TEXT} NOT NULL, transaction_id {TEXT} NOT NULL,
     code {TEXT} NOT NULL, external_subscription_id {TEXT}, properties json NOT NULL, texts json, numbers json,
     precise_total_amount_cents {TEXT}, unread_amount {TEXT}, PRIMARY KEY (organization_id, sequence));
-CREATE TABLE IF NOT EXISTS workers (
-    id {TEXT} PRIMARY KEY, name {TEXT} NOT NULL, started_at {TEXT} NOT NULL, seen_at {TEXT} NOT NULL,
-    last_done_at {TEXT}, home {TEXT});
+{processes.table(TEXT)};
 CREATE INDEX IF NOT EXISTS jobs_ready ON jobs (lane, due_at, sequence) WHERE NOT failed AND run_at = due_at;
 CREATE INDEX IF NOT EXISTS jobs_held ON jobs (lane, run_at) WHERE NOT failed AND run_at <> due_at;
 CREATE INDEX IF NOT EXISTS jobs_immediate ON jobs (lane, due_at, sequence)
@@ -173,10 +194,43 @@ def _versions(connection: Connection) -> tuple[int, int] | None:
     return int(row[0]), int(row[1])
 
 
-def _check_not_newer(versions: tuple[int, int]) -> None:
-    for version, supported in zip(versions, (VERSION, RECORDS), strict=True):
-        if version > supported:
-            raise NewerFile(version, supported)
+def _goes_on(version: int, records: int, oldest: int) -> bool:
+    """Whether this process can go on beside a schema of these versions."""
+    return version <= VERSION and (records <= RECORDS or oldest <= RECORDS)
+
+
+def check_current(row: Sequence[Any] | None) -> None:
+    """Raises `SchemaIsNewer` in a transaction that got this `row` from `CURRENT`, of a database that was upgraded since
+    this process opened it.
+    """
+    if row is not None and not _goes_on(*map(int, row)):
+        raise SchemaIsNewer(int(row[1]), RECORDS)
+
+
+# A transaction that writes excludes upgrades until it has ended.
+EXCLUDING_UPGRADES = f"SELECT pg_advisory_xact_lock_shared({lock_key(_LOCKED)})"
+
+
+def _check_not_newer(connection: Connection, versions: tuple[int, int]) -> None:
+    version, records = versions
+    if version > VERSION:
+        raise NewerFile(version, VERSION)
+    if records > RECORDS:
+        row = connection.execute(CURRENT).fetchone()
+        if row is None or not _goes_on(*row):
+            raise NewerFile(records, RECORDS)
+
+
+def _check_alone(connection: Connection, current: tuple[int, int]) -> None:
+    """Raises `InUse` if a process is seen that cannot go on beside the new schema."""
+    row = connection.execute("SELECT clock_timestamp()").fetchone()
+    assert row is not None
+    now: datetime = row[0].astimezone(UTC)
+    oldest = RECORDS + 1 if current[0] < VERSION else rolls_from()
+    seen = [process for process in map(processes.process_of, connection.execute(processes.ALL)) if process.is_live(now)]
+    others = [process for process in seen if process.schema < oldest]
+    if others:
+        raise InUse(current[1], RECORDS, others, now)
 
 
 def identity_of(connection: Connection) -> str:
@@ -192,25 +246,38 @@ def identity_of(connection: Connection) -> str:
 def check_version(connection: Connection) -> None:
     """Raises `NewerFile` or `OlderFile` for a schema that is not this version's."""
     versions = _versions(connection) or (0, 0)
-    _check_not_newer(versions)
-    if versions != (VERSION, RECORDS):
+    _check_not_newer(connection, versions)
+    if versions < (VERSION, RECORDS):
         raise OlderFile(versions[1], RECORDS)
 
 
-def bring_forward(connection: Connection) -> None:
-    """Bring the schema of an empty or older database to this version, in the transaction of `connection`.
+def bring_forward(connection: Connection, opening: Opening = AS_NEEDED) -> int | None:
+    """Bring the schema of an empty or older database to this version, in the transaction of `connection`. Returns the
+    version of records that it had, None if nothing was upgraded.
 
-    Raises `NewerFile` for a newer database, `ForeignFile` for one with other tables.
+    Raises `NewerFile` for a newer database, `ForeignFile` for one with other tables, `InUse`, and whatever `opening`
+    does not permit: `NoSystem`, `NotUpgraded`.
     """
-    if _versions(connection) == (VERSION, RECORDS):
-        return
-    connection.execute("SELECT pg_advisory_xact_lock(?)", (lock_key("schema"),))
+    current = _versions(connection)
+    if current is None and not opening.creates:
+        raise NoSystem
+    if current is not None:
+        _check_not_newer(connection, current)
+        if current >= (VERSION, RECORDS):
+            return None
+        if not opening.upgrades:
+            raise NotUpgraded(current[1], RECORDS)
+    connection.execute("SELECT pg_advisory_xact_lock(?)", (lock_key(_LOCKED),))
     # Another process may have migrated it while this one waited.
     current = _versions(connection)
-    if current == (VERSION, RECORDS):
-        return
     if current is not None:
-        _check_not_newer(current)
+        _check_not_newer(connection, current)
+        if current >= (VERSION, RECORDS):
+            return None
+        if current[0] >= _REGISTERED and not opening.beside_others:
+            _check_alone(connection, current)
+        if current[0] < _REGISTERED:
+            connection.execute("ALTER TABLE usagebill_schema ADD COLUMN IF NOT EXISTS rolls_from integer")
         drop_former(connection)
         _change_columns(connection)
         if current[0] < 11:
@@ -227,6 +294,9 @@ def bring_forward(connection: Connection) -> None:
             STEPS[records](connection)
     make_text_indexes(connection)
     count_all(connection)
+    if "workers" in _tables(connection):
+        for statement in processes.FORMER:
+            connection.execute(statement)
     # A log of changes that earlier versions kept.
     connection.execute("DROP TABLE IF EXISTS changes")
     connection.execute("DELETE FROM sequences WHERE name = 'changes'")
@@ -234,7 +304,10 @@ def bring_forward(connection: Connection) -> None:
         # New tables.
         row_security.turn(connection, on=True)
     connection.execute("DELETE FROM usagebill_schema")
-    connection.execute("INSERT INTO usagebill_schema VALUES (?, ?)", (VERSION, RECORDS))
+    connection.execute(
+        "INSERT INTO usagebill_schema (version, records, rolls_from) VALUES (?, ?, ?)", (VERSION, RECORDS, rolls_from())
+    )
+    return None if current is None else current[1]
 
 
 def _change_columns(connection: Connection) -> None:
@@ -257,11 +330,9 @@ def _change_columns(connection: Connection) -> None:
                 if not columns[name] and not required and name != "id":
                     connection.execute(f'ALTER TABLE "{table.name}" ALTER COLUMN {quoted(name)} DROP NOT NULL')
                 continue
-            connection.execute(f'ALTER TABLE "{table.name}" ADD COLUMN {quoted(name)} {sql_type}')
-            default = default_of(table.kind, name) if name in fields_of else None
-            if default is not None:
-                connection.execute(f'UPDATE "{table.name}" SET {quoted(name)} = ?', (default,))
-            elif name not in fields_of:
+            default = default_sql(default_of(table.kind, name)) if name in fields_of else ""
+            connection.execute(f'ALTER TABLE "{table.name}" ADD COLUMN {quoted(name)} {sql_type}{default}')
+            if name not in fields_of:
                 _fold(connection, table, name)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
+from usagebill.core.processes import Process
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.ports import Duplicate
 from usagebill.storage.postgresql.connection import Connection
@@ -19,6 +20,7 @@ from usagebill.storage.postgresql.rows import insert_sql, rows_of, select_sql, s
 from usagebill.storage.postgresql.sequences import Sequences
 from usagebill.storage.postgresql.unique_rules import broken_rule
 from usagebill.storage.record_sql import bounded, quoted
+from usagebill.storage.sql import processes
 from usagebill.storage.sql.transaction import SqlTransaction, hashable
 from usagebill.storage.tables import Table, table_of, tables_in_order
 
@@ -252,6 +254,12 @@ class PostgresTransaction(SqlTransaction):
             self._connection.execute(f"DELETE FROM {quoted(name)} WHERE organization_id = ?", (self._organization_id,))
 
     # The clock: a row per session, so that nobody waits to note an instant
+
+    def note_process(self, process: Process) -> None:
+        processes.note(self._connection.execute, process)
+
+    def forget_process(self, id: str) -> None:
+        self._connection.execute("DELETE FROM processes WHERE id = ?", (id,))
 
     def note_instant(self, instant: datetime, *, even_if_earlier: bool = False) -> None:
         later = " WHERE excluded.newest > clock.newest"

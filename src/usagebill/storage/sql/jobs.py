@@ -1,25 +1,23 @@
-"""Rows of jobs and workers, and the queries of the job queue that every engine makes alike."""
+"""Rows of jobs, and the queries of the job queue that every engine makes alike."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from usagebill.core.jobs import Job, WorkerSeen
+from usagebill.core.jobs import Job
 from usagebill.storage.every_engine import instant_text
 
 JOB_COLUMNS: Final = (
     "id, organization_id, kind, subject_id, key, due_at, run_at, created_at, immediate, lane, payload, attempts,"
     " error, failed"
 )
-_WORKERS: Final = "SELECT id, name, started_at, seen_at, last_done_at, home FROM workers ORDER BY seen_at DESC, id"
-_WORKER_FORGOTTEN_AFTER: Final = timedelta(days=7)
 # After the name of every lane.
 LAST_LANE: Final = chr(0x10FFFF)
 
@@ -64,17 +62,6 @@ def job_row(job: Job) -> tuple[Any, ...]:
         job.attempts,
         job.error,
         job.failed,
-    )
-
-
-def _worker_of(row: Sequence[Any]) -> WorkerSeen:
-    return WorkerSeen(
-        id=row[0],
-        name=row[1],
-        started_at=datetime.fromisoformat(row[2]),
-        seen_at=datetime.fromisoformat(row[3]),
-        last_done_at=None if row[4] is None else datetime.fromisoformat(row[4]),
-        home=row[5],
     )
 
 
@@ -294,24 +281,3 @@ class JobQueries(ABC, Generic[C]):
         if self._organization_id is None:
             return "error IS NOT NULL", []
         return "organization_id = ? AND error IS NOT NULL", [self._organization_id]
-
-    def _workers(self) -> tuple[WorkerSeen, ...]:
-        return tuple(map(_worker_of, self._connection.execute(_WORKERS).fetchall()))
-
-    def note_worker(self, worker: WorkerSeen) -> None:
-        self._connection.execute(
-            "DELETE FROM workers WHERE seen_at < ?", (instant_text(worker.seen_at - _WORKER_FORGOTTEN_AFTER),)
-        )
-        self._connection.execute(
-            "INSERT INTO workers (id, name, started_at, seen_at, last_done_at, home) VALUES (?,?,?,?,?,?)"
-            " ON CONFLICT (id) DO UPDATE SET name = excluded.name, started_at = excluded.started_at,"
-            " seen_at = excluded.seen_at, last_done_at = excluded.last_done_at, home = excluded.home",
-            (
-                worker.id,
-                worker.name,
-                instant_text(worker.started_at),
-                instant_text(worker.seen_at),
-                None if worker.last_done_at is None else instant_text(worker.last_done_at),
-                worker.home,
-            ),
-        )

@@ -10,10 +10,12 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 from usagebill.core.activity_logs import Change
+from usagebill.core.processes import Process
 from usagebill.storage.conditions import Condition, Order, within
 from usagebill.storage.listings import CountFault, Total
 from usagebill.storage.preloaded import Preloaded
 from usagebill.storage.record_sql import bounded, group_sql, kinds_among, quoted
+from usagebill.storage.sql import processes
 from usagebill.storage.sql.list_counts import CounterAudit
 from usagebill.storage.sql.listed import ListsDialect
 from usagebill.storage.sql.lists import Lists
@@ -371,3 +373,8 @@ class SqlTransaction(ABC):
     def newest_instant(self) -> datetime | None:
         newest = self._fetched("SELECT MAX(newest) FROM clock", ())[0][0]
         return None if newest is None else datetime.fromisoformat(newest)
+
+    # Processes
+
+    def processes(self) -> tuple[Process, ...]:
+        return tuple(map(processes.process_of, self._fetched(processes.ALL, ())))

@@ -20,10 +20,11 @@ from usagebill.core.numbers import ZERO, add
 from usagebill.storage import deadline
 from usagebill.storage.every_engine import EntitlingCommits, OneTransaction
 from usagebill.storage.failures import Reachability
+from usagebill.storage.ports import AS_NEEDED, Opening
 from usagebill.storage.sql.usage_totals import MissingSeries
 from usagebill.storage.sqlite.events import prepare
 from usagebill.storage.sqlite.listed import folded_document
-from usagebill.storage.sqlite.schema import VERSION, bring_forward, check_ours, check_version
+from usagebill.storage.sqlite.schema import VERSION, NoSystem, bring_forward, check_current, check_ours, check_version
 from usagebill.storage.sqlite.transaction import SqliteTransaction
 from usagebill.storage.sqlite.undoing import TransactionLost, UndoneAlone
 
@@ -183,7 +184,7 @@ class SqliteStore:
     concurrently with the writer, each on a separate snapshot.
     """
 
-    def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: str | Path, *, read_only: bool = False, opening: Opening = AS_NEEDED) -> None:
         if sqlite3.sqlite_version_info < _OLDEST:
             oldest = ".".join(map(str, _OLDEST))
             raise RuntimeError(f"usagebill needs SQLite {oldest} or later; this Python has {sqlite3.sqlite_version}")
@@ -191,7 +192,10 @@ class SqliteStore:
         self._memory = self.path == ":memory:"
         self._read_only = read_only
         if not self._memory and not read_only:
-            _make_file(self.path)
+            if opening.creates:
+                _make_file(self.path)
+            elif not os.path.exists(self.path):
+                raise NoSystem
         self._turn = threading.Lock()
         # `_guard` decides who writes: one thread commits for all waiting ones, then hands over to the next.
         self._guard = threading.Lock()
@@ -216,7 +220,7 @@ class SqliteStore:
             elif self._memory:
                 self._fill()
             else:
-                bring_forward(self._writer)
+                bring_forward(self._writer, opening, self.path)
         except BaseException:
             self._writer.close()
             raise
@@ -329,6 +333,7 @@ class SqliteStore:
         changes = connection.total_changes
         self._begin_read(connection)
         try:
+            self._check_current(connection)
             answer = question(SqliteTransaction(connection, organization_id, missing_series=self._missing_series))
         except sqlite3.OperationalError as problem:
             if _was_interrupted(problem):
@@ -407,6 +412,7 @@ class SqliteStore:
         self._sharing = len(writes) > 1
         try:
             self._contention += (self._begin_write() - self._contention) * _LAST_COMMIT
+            self._check_current(connection)
             for write in writes:
                 if not self._sharing:
                     # A single change is rolled back with the transaction.
@@ -432,6 +438,10 @@ class SqliteStore:
             self._entitling_commits.count(frozenset().union(*(write.entitling for write in writes)))
             for write in writes:
                 write.done = True
+
+    def _check_current(self, connection: sqlite3.Connection) -> None:
+        if not self._memory:
+            check_current(connection)
 
     def _begin_read(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN")

@@ -70,5 +70,4 @@ class SqliteJobs(JobQueries[sqlite3.Connection]):
             retrying_by_kind=dict(retrying),
             failed_by_kind=dict(failed),
             next_due_at=self.next_due(),
-            workers=self._workers(),
         )

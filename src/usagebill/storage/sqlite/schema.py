@@ -2,7 +2,8 @@
 
 The tables follow from the records (`storage.tables`). `VERSION` is raised whenever they change. Opening an older file
 adds the tables, columns and indexes that it lacks, then runs the numbered steps that it has not run, all in one
-transaction; what lists need is filled in afterwards, slice by slice. A newer file is refused.
+transaction; what lists need is filled in afterwards, slice by slice. That is refused while processes of a version that
+cannot go on beside the new schema have the file open. A newer file is refused, unless its version goes on beside it.
 """
 
 from __future__ import annotations
@@ -10,15 +11,20 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from functools import partial
+from time import monotonic
 
 import msgspec
 
 from usagebill.core.aggregation import counts
+from usagebill.core.errors import SchemaIsNewer
 from usagebill.core.events import Event
+from usagebill.core.processes import Process
 from usagebill.process.logs import Log
+from usagebill.storage.ports import AS_NEEDED, Opening
 from usagebill.storage.record_sql import can_be_deleted
+from usagebill.storage.sql import processes
 from usagebill.storage.sqlite.events import SqliteEvents, dialect as usage
 from usagebill.storage.sqlite.listed import (
     add_documents_sql,
@@ -36,7 +42,10 @@ from usagebill.storage.tables import TABLES, Table, table_of
 
 _log = Log("usagebill.storage")
 
-VERSION = 66
+VERSION = 67
+# Versions that only add what processes of the one before neither need nor have to keep up: new tables, or columns whose
+# default is right for whatever they write. These processes go on beside it, so that such an upgrade can roll.
+ROLLING: frozenset[int] = frozenset()
 # Since this version lists are read from other tables.
 _LISTS_REMADE = 56
 # The tables beside a table of records from which lists of earlier versions were read; documents have triggers on the
@@ -46,6 +55,8 @@ _FORMER = (
     *("counts", "search", "short", "texts", "metadata", "metadata_counts", "sets", "set_bits", "profiles", "profiled"),
     *("common", "common_counts", "common_slots", "common_upto", "common_changed"),
 )
+# Since this version processes say that they have the file open.
+_REGISTERED = 67
 # Before this version decimals were stored in another form.
 _OLDEST_READ = 2
 
@@ -190,6 +201,30 @@ class NewerFile(Exception):
         self.found = version
 
 
+class InUse(Exception):
+    """Processes that cannot go on beside the new schema have the database open, so it was not upgraded."""
+
+    def __init__(self, version: int, supported: int, others: Sequence[Process], now: datetime) -> None:
+        listed = "; ".join(
+            f"{process.kind} {process.name} (usagebill {process.version}, schema {process.schema}, seen"
+            f" {max(0, round((now - process.seen_at).total_seconds()))} s ago)"
+            for process in others
+        )
+        super().__init__(
+            f"this database has schema version {version}, which processes that have it open cannot leave: {listed}."
+            f" Stop them, then it is brought to version {supported}; `usagebill upgrade --upgrade-anyway` does so at"
+            " once, and they refuse every request until they are restarted"
+        )
+        self.processes = tuple(others)
+
+
+class NoSystem(Exception):
+    """The database is empty, and opened only if there is a system in it."""
+
+    def __init__(self) -> None:
+        super().__init__("there is no billing system in this database; `usagebill init` makes one")
+
+
 class OlderFile(Exception):
     """The file is of an earlier version and opened for reading only, so it cannot be migrated."""
 
@@ -199,6 +234,17 @@ class OlderFile(Exception):
             f" (or a copy of it) to version {supported}"
         )
         self.found = version
+
+
+class NotUpgraded(OlderFile):
+    """The file is of an earlier version, and opened only as it is."""
+
+    def __init__(self, version: int, supported: int = VERSION) -> None:
+        super().__init__(version, supported)
+        self.args = (
+            f"this database has schema version {version}, this usagebill needs {supported}, and is told to upgrade"
+            " nothing: run `usagebill upgrade`",
+        )
 
 
 class EarlyFile(OlderFile):
@@ -250,9 +296,9 @@ def check_ours(connection: sqlite3.Connection) -> None:
 
 
 def check_version(connection: sqlite3.Connection) -> None:
-    """Raises `NewerFile` or `OlderFile` for a schema that is not this version's."""
+    """Raises `NewerFile` or `OlderFile` for a schema that this version cannot read."""
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > VERSION:
+    if not _goes_on(connection, version):
         raise NewerFile(version)
     if version < VERSION:
         raise OlderFile(version)
@@ -260,7 +306,33 @@ def check_version(connection: sqlite3.Connection) -> None:
         raise UnfinishedFile
 
 
+def check_current(connection: sqlite3.Connection) -> None:
+    """Raises `SchemaIsNewer` in a transaction on a file that was upgraded since this process opened it."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if not _goes_on(connection, version):
+        raise SchemaIsNewer(version, VERSION)
+
+
+def _goes_on(connection: sqlite3.Connection, version: int) -> bool:
+    """Whether this process can go on beside a schema of this version."""
+    if version <= VERSION:
+        return True
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'usagebill_schema'").fetchone():
+        return False
+    row = connection.execute("SELECT rolls_from FROM usagebill_schema").fetchone()
+    return row is not None and row[0] <= VERSION
+
+
+def rolls_from() -> int:
+    """The first version whose processes go on beside this version's schema."""
+    version = VERSION
+    while version in ROLLING:
+        version -= 1
+    return version
+
+
 _FIXED = """
+CREATE TABLE IF NOT EXISTS usagebill_schema (id INTEGER PRIMARY KEY CHECK (id = 1), rolls_from INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS sequences (
     organization_id TEXT NOT NULL, name TEXT NOT NULL, value INTEGER NOT NULL,
     PRIMARY KEY (organization_id, name)) WITHOUT ROWID;
@@ -277,12 +349,8 @@ CREATE TABLE IF NOT EXISTS events (
     in_advance INTEGER, uncounted INTEGER, unread_amount TEXT);
 CREATE TABLE IF NOT EXISTS unfilled_lists (
     name TEXT NOT NULL, part TEXT NOT NULL, sequence INTEGER NOT NULL, PRIMARY KEY (name, part)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS workers (
-    id TEXT PRIMARY KEY, name TEXT NOT NULL, started_at TEXT NOT NULL, seen_at TEXT NOT NULL, last_done_at TEXT,
-    home TEXT)
-    WITHOUT ROWID;
 """
-_FIXED += usage.TABLES
+_FIXED += f"{processes.table('TEXT')};{usage.TABLES}"
 _EVENTS_USAGE = """
 CREATE INDEX IF NOT EXISTS events_usage ON events (
     organization_id, external_subscription_id, code, timestamp, created_at);
@@ -327,6 +395,14 @@ def default_of(kind: type, name: str) -> object:
     raise KeyError(name)
 
 
+def default_sql(default: object) -> str:
+    """The default of a new column: of older rows, and of those that processes write which do not know it."""
+    if default is None:
+        return ""
+    text = str(default) if isinstance(default, int) else "'" + str(default).replace("'", "''") + "'"
+    return f" DEFAULT {text}"
+
+
 _SQL_TYPES: dict[type, str] = {int: "INTEGER", bytes: "BLOB"}
 
 
@@ -358,10 +434,8 @@ def _make(db: sqlite3.Connection, table: Table) -> None:
     else:
         for name, sql_type in columns.items():
             if name not in present:
-                default = default_of(table.kind, name)
-                db.execute(f'ALTER TABLE "{table.name}" ADD COLUMN "{name}" {_SQL_TYPES.get(sql_type, "TEXT")}')
-                if default is not None:
-                    db.execute(f'UPDATE "{table.name}" SET "{name}" = ?', [default])
+                column = f'"{name}" {_SQL_TYPES.get(sql_type, "TEXT")}{default_sql(default_of(table.kind, name))}'
+                db.execute(f'ALTER TABLE "{table.name}" ADD COLUMN {column}')
     live = " WHERE deleted_at IS NULL" if can_be_deleted(table.kind) else ""
     for rule, where in [(rule, live) for rule in table.unique] + [(rule, "") for rule in table.always_unique]:
         listed = ", ".join(f'"{column}"' for column in ("organization_id", *rule))
@@ -525,17 +599,35 @@ def _run(connection: sqlite3.Connection, statements: str) -> None:
             connection.execute(statement)
 
 
-def bring_forward(connection: sqlite3.Connection) -> None:
-    """Create the schema of a new file, or migrate an older one; raises `NewerFile` for a newer one.
+def bring_forward(connection: sqlite3.Connection, opening: Opening = AS_NEEDED, name: str = "") -> None:
+    """Create the schema of a new file, or migrate an older one, which the log says with the file's `name`.
 
-    Counts, documents and values are filled in afterwards, in slices; the next open of the file resumes it.
+    Counts, documents and values are filled in afterwards, in slices; the next open of the file resumes it. Raises
+    `NewerFile`, `InUse`, and whatever `opening` does not permit: `NoSystem`, `NotUpgraded`.
     """
+    began = monotonic()
     current = connection.execute("PRAGMA user_version").fetchone()[0]
-    if current > VERSION:
+    if not _goes_on(connection, current):
         raise NewerFile(current)
+    if not current and not opening.creates:
+        raise NoSystem
+    if 0 < current < VERSION and not opening.upgrades:
+        raise NotUpgraded(current)
     if current < VERSION:
-        _bring_tables_forward(connection)
+        current = _bring_tables_forward(connection, opening)
     fill_lists(connection)
+    if 0 < current < VERSION:
+        seconds = round(monotonic() - began, 1)
+        _log.info("schema_upgraded", database=name, former=current, schema=VERSION, seconds=seconds)
+
+
+def _check_alone(connection: sqlite3.Connection, current: int) -> None:
+    """Raises `InUse` if a process is seen that cannot go on beside the new schema."""
+    now = datetime.now(UTC)
+    seen = [processes.process_of(row) for row in connection.execute(processes.ALL)]
+    others = [process for process in seen if process.is_live(now) and process.schema < rolls_from()]
+    if others:
+        raise InUse(current, VERSION, others, now)
 
 
 def _drop_folding_indexes(connection: sqlite3.Connection) -> None:
@@ -547,12 +639,15 @@ def _drop_folding_indexes(connection: sqlite3.Connection) -> None:
         connection.execute(f'DROP INDEX "{name}"')
 
 
-def _bring_tables_forward(connection: sqlite3.Connection) -> None:
+def _bring_tables_forward(connection: sqlite3.Connection, opening: Opening) -> int:
+    """Returns the version that the file had."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have migrated the file while this one waited for the lock.
         current = connection.execute("PRAGMA user_version").fetchone()[0]
         if current < VERSION:
+            if current >= _REGISTERED and not opening.beside_others:
+                _check_alone(connection, current)
             _drop_folding_indexes(connection)
             if 0 < current < _LISTS_REMADE:
                 _drop_former_lists(connection)
@@ -570,7 +665,11 @@ def _bring_tables_forward(connection: sqlite3.Connection) -> None:
             _run(connection, _FIXED_INDEXES)
             for trigger in usage.TRIGGERS:
                 connection.execute(trigger)
+            if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'workers'").fetchone():
+                for statement in processes.FORMER:
+                    connection.execute(statement)
             _state_statistics(connection)
+            connection.execute("INSERT OR REPLACE INTO usagebill_schema VALUES (1, ?)", (rolls_from(),))
             connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
         # This connection loads the statistics now; later ones load them when they open the file.
@@ -579,3 +678,4 @@ def _bring_tables_forward(connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+    return int(current)

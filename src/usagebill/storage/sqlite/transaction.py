@@ -9,9 +9,11 @@ from functools import cache
 from itertools import groupby
 from typing import Any, TypeVar
 
+from usagebill.core.processes import Process
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.ports import Duplicate
 from usagebill.storage.record_sql import quoted
+from usagebill.storage.sql import processes
 from usagebill.storage.sql.transaction import Memory, SqlTransaction
 from usagebill.storage.sql.usage_totals import MissingSeries
 from usagebill.storage.sqlite.events import SqliteEvents
@@ -240,6 +242,12 @@ class SqliteTransaction(SqlTransaction):
         if other is not None:
             # Deleted events end all running totals (`storage.sql.usage_totals`): they begin again when next asked for.
             self.scoped(other[0]).events.rebuild_states()
+
+    def note_process(self, process: Process) -> None:
+        processes.note(self._connection.execute, process)
+
+    def forget_process(self, id: str) -> None:
+        self._connection.execute("DELETE FROM processes WHERE id = ?", (id,))
 
     def note_instant(self, instant: datetime, *, even_if_earlier: bool = False) -> None:
         later = "" if even_if_earlier else " WHERE excluded.newest > newest"
