@@ -20,6 +20,7 @@ from usagebill.cli.event_sources import COMMANDS as SOURCE_COMMANDS
 from usagebill.cli.event_store import event_store
 from usagebill.cli.events import events
 from usagebill.cli.export import export
+from usagebill.cli.init import init
 from usagebill.cli.jobs import jobs, run_due
 from usagebill.cli.keys import keys
 from usagebill.cli.lists import lists
@@ -62,6 +63,7 @@ for command in SOURCE_COMMANDS:
 
 for command in (
     serve,
+    init,
     work,
     run_due,
     status,

@@ -78,6 +78,13 @@ def _first_key(work: Work) -> str | None:
 )
 @events_option()
 @no_upgrade_option
+@click.option(
+    "--must-exist",
+    is_flag=True,
+    envvar="USAGEBILL_MUST_EXIST",
+    show_envvar=True,
+    help="Refuse to start on a file that does not exist or a database that is empty: `usagebill init` makes a system.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, envvar="USAGEBILL_HOST", show_envvar=True)
 @click.option(
     "--port",
@@ -186,6 +193,7 @@ def serve(
     sandbox: bool,
     events: str | None,
     no_upgrade: bool,
+    must_exist: bool,
     host: str,
     port: int,
     unix_socket: Path | None,
@@ -235,7 +243,7 @@ def serve(
             billing, key = box.billing, box.api_key
         else:
             assert path is not None
-            opening = Opening(upgrades=not no_upgrade)
+            opening = Opening(creates=not must_exist, upgrades=not no_upgrade)
             billing = stack.enter_context(opened(path, settings=settings, events=events, opening=opening))
             key = billing.writing(_first_key)
 
