@@ -30,6 +30,7 @@ from usagebill.cli import main
 from usagebill.core.event_shipments import EventShipment
 from usagebill.core.processes import Process, ProcessKind
 from usagebill.http.app import create_app
+from usagebill.http.metrics import Metrics
 from usagebill.operations import api_keys, unbilled_events
 from usagebill.operations.jobs import HANDLERS, Handler
 from usagebill.operations.standing import standing
@@ -238,6 +239,35 @@ def test_status_tells_dead_processes_from_those_that_run(file: str) -> None:
         "gone:3:cccc": (False, False),
         "ended:4:dddd": (False, False),
     }
+
+
+def test_consumers_that_fail_fall_behind_or_died_show_where_operators_look(file: str) -> None:
+    now = datetime.now(UTC)
+    consumer = partial(seen, kind=ProcessKind.CONSUMER, workers=0)
+    with Billing(file) as billing:
+        for process in (
+            consumer("here:1:aaaa", now, consumes="nats:USAGE", waiting=0),
+            consumer("here:2:bbbb", now, consumes="kafka:usage", failing="OSError: no route"),
+            consumer("here:3:cccc", now, consumes="file:/in", waiting=7, waits_since=now - timedelta(minutes=10)),
+            consumer("gone:4:dddd", now - timedelta(minutes=10), consumes="nats:OTHER"),
+        ):
+            billing.transact(partial(lambda tx, process: tx.note_process(process), process=process))
+        text = Metrics(billing, "key").text().decode()
+    assert 'usagebill_consumer_waiting{source="file:/in"} 7.0' in text
+    assert 'usagebill_consumer_failing{source="kafka:usage"} 1.0' in text
+    assert 'usagebill_consumer_failing{source="nats:USAGE"} 0.0' in text
+    assert 'usagebill_processes_missing{kind="consumer"} 1.0' in text
+    shown = CliRunner().invoke(main, ["status", "--db", file])
+    assert shown.exit_code == 1
+    for line in (
+        "consumer  here:1:aaaa  usagebill 0.1.0, schema 64, nats:USAGE: 0 messages wait",
+        "problem   the consumer here:2:bbbb of kafka:usage fails: OSError: no route",
+        "problem   7 messages wait in file:/in, some of them for 0:10:0",
+        "problem   the consumer of nats:OTHER has died: gone:4:dddd",
+    ):
+        assert line in shown.stdout, line
+    report = json.loads(CliRunner().invoke(main, ["status", "--json", "--db", file]).stdout)
+    assert {process["name"]: process["waiting"] for process in report["processes"]}["here:3:cccc"] == 7
 
 
 def test_a_worker_writes_one_line_for_a_batch_and_leaves_a_trace(file: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,17 @@ def test_a_topic_is_taken_and_committed(billing: Billing, brokers: str) -> None:
     assert {source.part: source.position for source in billing.event_sources.list()} == {"0": 10, "1": 10}
 
 
+def test_what_waits_in_a_topic_is_told(billing: Billing, brokers: str) -> None:
+    produce(brokers, *(message(number) for number in range(20)))
+    with consumer(billing, brokers) as member:
+        assert member.waiting() is None
+        drain(member, 7)
+        # Of a partition that was not read from yet, the broker has told nothing.
+        assert 0 < (member.waiting() or 0) <= 20 - len(ids(billing))
+        drain(member, 20 - len(ids(billing)))
+        assert member.waiting() == 0
+
+
 def test_what_could_not_be_stored_comes_again(billing: Billing, brokers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     produce(brokers, *(message(number) for number in range(20)))
     with consumer(billing, brokers) as member:
@@ -292,6 +303,10 @@ def test_a_consumer_outlives_its_broker(db: Path, broker: Broker) -> None:
     assert consumer.returncode == 0
     with Billing(db) as billing:
         assert ids(billing) == [1, 2]
+        (process,) = billing.store.read(None, lambda tx: tx.processes())
+    # It stopped, had read everything, and worked again.
+    assert (process.kind, process.consumes, process.waiting, process.failing) == ("consumer", "nats:USAGE", 0, None)
+    assert process.stopped_at is not None
 
 
 def test_a_stream_that_is_not_there_is_named(db: Path, server: str) -> None:

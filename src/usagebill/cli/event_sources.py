@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from usagebill.billing import Billing
 from usagebill.cli.options import Seconds, as_json, database, opened, organization_option, print_json, print_table
 from usagebill.core.errors import DatabaseFailed
 from usagebill.process.logs import Log, configure
@@ -45,12 +46,19 @@ def _say(source: str, outcome: Outcome) -> None:
 
 
 def _keep_taking(
-    source: str, take: Callable[[], bool], stopping: threading.Event, *, fails: bool, every: float = 0.0
+    billing: Billing,
+    source: str,
+    take: Callable[[], bool],
+    stopping: threading.Event,
+    *,
+    fails: bool,
+    every: float = 0.0,
+    waiting: Callable[[], int | None] = lambda: None,
 ) -> None:
     """Call `take` again and again until it says that it is done, or until this process is asked to stop. If the source
     or the database is away, that `fails`, or is tried again.
     """
-    retries = Retries(source)
+    retries = Retries(billing, source, lasts=not fails)
     while not stopping.is_set():
         try:
             if take():
@@ -60,7 +68,7 @@ def _keep_taking(
                 raise
             stopping.wait(max(every, retries.failed(problem)))
             continue
-        retries.worked()
+        retries.worked(waiting())
         stopping.wait(every)
 
 
@@ -97,7 +105,7 @@ def watch(directory: Path, every: float, settled_after: float, once: bool, organ
                 _say(str(directory / name), outcome)
             return once
 
-        _keep_taking(f"file:{directory}", scan, stopping, fails=once, every=every)
+        _keep_taking(billing, f"file:{directory}", scan, stopping, fails=once, every=every)
 
 
 def _settings(pairs: tuple[str, ...], file: Path | None) -> dict[str, str]:
@@ -157,7 +165,7 @@ def consume_kafka(
             _say(source, outcome)
             return False
 
-        _keep_taking(source, poll, stopping, fails=until_idle)
+        _keep_taking(billing, source, poll, stopping, fails=until_idle, waiting=consumer.waiting)
 
 
 def _started(start: Callable[[], KafkaConsumer]) -> KafkaConsumer:
@@ -196,7 +204,7 @@ def consume_nats(
     stopping = _until_told()
 
     async def consume() -> None:
-        retries = Retries(f"nats:{stream}")
+        retries = Retries(billing, f"nats:{stream}", lasts=not until_idle)
         passing: tuple[type[Exception], ...] = (DatabaseFailed, *PASSING)
         consumer: JetStreamConsumer | None = None
         try:
@@ -212,6 +220,7 @@ def consume_nats(
                         allow_reconnect=False,
                     )
                     outcome = await consumer.poll(1.0)
+                    waiting = await consumer.waiting()
                 except passing as problem:
                     if until_idle:
                         raise
@@ -220,7 +229,7 @@ def consume_nats(
                         consumer = None
                     await asyncio.to_thread(stopping.wait, retries.failed(problem))
                     continue
-                retries.worked()
+                retries.worked(waiting)
                 if not _is_nothing(outcome):
                     _say(f"nats:{stream}", outcome)
                 elif until_idle:

@@ -96,6 +96,10 @@ def _shown(known: Standing, run: tuple[datetime, int] | None, problems: list[str
                 "missing": process in known.missing,
                 "workers": process.workers,
                 "last_done_at": _text(process.last_done_at),
+                "consumes": process.consumes,
+                "waiting": process.waiting,
+                "waits_since": _text(process.waits_since),
+                "failing": process.failing,
             }
             for process in known.processes
         ],
@@ -139,6 +143,11 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 def _does(process: Process) -> str:
     """What else a process does."""
+    if process.consumes is not None:
+        since = f" since {_text(process.waits_since)}" if process.waiting else ""
+        waiting = "" if process.waiting is None else f": {process.waiting} messages wait{since}"
+        failing = f"; failing: {process.failing}" if process.failing else ""
+        return f", {process.consumes}{waiting}{failing}"
     return f", {process.workers} workers" if process.workers > 1 else ", 1 worker" if process.workers else ""
 
 

@@ -207,6 +207,19 @@ def _processes(known: Standing) -> Iterator[Metric]:
     for (kind, version, schema), count in sorted(counted.items()):
         running.add_metric([kind, version, str(schema)], count)
     yield running
+    waiting = GaugeMetricFamily(
+        "usagebill_consumer_waiting", "Messages that wait in the source of a consumer.", labels=["source"]
+    )
+    failing = GaugeMetricFamily(
+        "usagebill_consumer_failing", "Whether a consumer cannot reach its source or the database.", labels=["source"]
+    )
+    for source, members in sorted(known.consumers.items()):
+        told = [member.waiting for member in members if member.waiting is not None]
+        if told:
+            waiting.add_metric([source], max(told))
+        failing.add_metric([source], all(member.failing for member in members))
+    yield waiting
+    yield failing
     dead = GaugeMetricFamily(
         "usagebill_processes_missing", "Processes that died and whose place nobody has taken.", labels=["kind"]
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -85,6 +85,15 @@ class Standing:
         return missing(self.processes, self.at)
 
     @property
+    def consumers(self) -> Mapping[str, list[Process]]:
+        """The consumers that run, by their source."""
+        found: dict[str, list[Process]] = {}
+        for process in self.live:
+            if process.consumes is not None:
+                found.setdefault(process.consumes, []).append(process)
+        return found
+
+    @property
     def workers(self) -> int:
         """The number of workers that run."""
         return sum(process.workers for process in self.live)
@@ -98,7 +107,7 @@ class Standing:
         """Problems that need a person, in words; empty if billing is running.
 
         A due job that has waited longer than `max_age` is a standstill, and so is an event not sent for that long to an
-        event store in use.
+        event store in use, or a source in which messages have waited all that time.
         """
         problems: list[str] = []
         waited = self.queue.age_of_oldest(self.at)
@@ -115,6 +124,7 @@ class Standing:
             elif audit.differences:
                 command = f"`usagebill audit --provider {audit.connection_code}`"
                 problems.append(f"{audit.differences} payments differ from {audit.connection_code}: see {command}")
+        problems += self._of_consumers(max_age)
         for shipping in self.shipping:
             if not shipping.counts:
                 continue
@@ -125,6 +135,20 @@ class Standing:
                 lag = timedelta(seconds=int(shipping.waited(self.at).total_seconds()))
                 problems.append(f"{shipping.waiting} events were not sent to the event store for {lag} ({whose})")
         return problems
+
+    def _of_consumers(self, max_age: timedelta) -> Iterator[str]:
+        for process in self.missing:
+            if process.consumes is not None:
+                yield f"the consumer of {process.consumes} has died: {process.name}"
+        for source, members in self.consumers.items():
+            for member in members:
+                if member.failing is not None:
+                    yield f"the consumer {member.name} of {source} fails: {member.failing}"
+            since = [member.waits_since for member in members if member.waits_since is not None]
+            if len(since) == len(members) and (waited := self.at - max(since)) > max_age:
+                most = max(member.waiting or 0 for member in members)
+                seconds = timedelta(seconds=int(waited.total_seconds()))
+                yield f"{most} messages wait in {source}, some of them for {seconds}"
 
 
 def standing(store: Store, now: datetime) -> Standing:

@@ -83,6 +83,11 @@ class JetStreamConsumer:
         await self._connection.flush()
         return outcome
 
+    async def waiting(self) -> int:
+        """The messages of the stream that no member has been handed yet. Raises `PASSING`."""
+        told = await self._subscription.consumer_info()
+        return int(told.num_pending or 0)
+
     async def _fetched(self, seconds: float) -> Sequence[Any]:
         # Depending on what ends first, the client says of a silent stream that it timed out, or hands out nothing.
         try:

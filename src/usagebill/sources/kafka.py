@@ -81,6 +81,17 @@ class KafkaConsumer:
             self._commit(partitions)
         return outcome
 
+    def waiting(self) -> int | None:
+        """The messages of the assigned partitions that were not read yet, as far as the broker has told; None if it has
+        told nothing.
+        """
+        known: int | None = None
+        for partition in self._consumer.position(self._consumer.assignment()):
+            _, end = self._consumer.get_watermark_offsets(partition, cached=True)
+            if end > 0 and partition.offset >= 0:
+                known = (known or 0) + max(0, end - partition.offset)
+        return known
+
     def _take(self, topic: str, partition: int, messages: Sequence[Any]) -> Outcome:
         arrivals = [arrival_of(message.offset(), message.value() or b"", _headers(message)) for message in messages]
         intake = Intake(self._billing, f"kafka:{topic}")
