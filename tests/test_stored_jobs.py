@@ -44,6 +44,7 @@ from usagebill.core.tasks import (
     ExpireCoupon,
     ExpireWallet,
     FinalizeInvoice,
+    ForgetAnswers,
     GenerateDocuments,
     InvoiceTopUp,
     LeavePlan,
@@ -337,6 +338,7 @@ STORED: list[tuple[Task, str, str, str, str]] = [
     ),
     (EraseDocuments(organization_id="org", after="cus"), "org", "erase_documents:org", '{"after":"cus"}', ""),
     (CleanLogs(organization_id="org"), "org", "clean_logs:org", "{}", ""),
+    (ForgetAnswers(organization_id="org"), "org", "forget_answers:org", "{}", ""),
     (
         CountUnbilledEvents(organization_id="org"),
         "org",

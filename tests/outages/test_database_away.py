@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import httpx
@@ -17,6 +18,8 @@ from tests.outages.servers import Line, OwnServer, freeze, own_server, thaw
 from tests.service import Service
 from usagebill import Billing
 from usagebill.core.errors import DatabaseUnavailable, OutcomeUnknown
+from usagebill.http.api import Api, Request
+from usagebill.http.app import routes
 from usagebill.storage.postgresql import PostgresStore, engine
 
 pytestmark = [pytest.mark.slow, pytest.mark.second_engine]
@@ -163,6 +166,40 @@ def test_a_connection_that_breaks_during_the_commit_leaves_the_outcome_unknown(
             billing.customers.upsert(external_id="unknown")
         monkeypatch.undo()
         assert billing.customers.upsert(external_id="unknown").external_id == "unknown"
+
+
+def test_an_outcome_that_is_unknown_is_known_to_the_repeat_with_the_same_key(
+    server: OwnServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Billing(database) as billing, psycopg.connect(server.url, autocommit=True) as other:
+        billing.customers.upsert(external_id="acme", currency="EUR")
+        billing.add_ons.create(name="Setup", code="setup", amount_cents=5000, amount_currency="EUR")
+        sent = {"external_customer_id": "acme", "currency": "EUR", "fees": [{"add_on_code": "setup"}]}
+        headers = {"authorization": f"Bearer {billing.api_keys.create().value}"}
+        commit = engine._commit
+
+        def cut(driver: Any, *, is_done: bool) -> None:
+            if is_done:
+                commit(driver)
+            other.execute("SELECT pg_terminate_backend(%s, 5000)", (driver.info.backend_pid,))
+            commit(driver)
+
+        for is_done, invoices in ((False, 1), (True, 2)):
+            request = Request(
+                method="POST",
+                path="/api/v1/invoices",
+                headers={**headers, "idempotency-key": f"order-{invoices}"},
+                body=json.dumps({"invoice": sent}).encode(),
+            )
+            api = Api(billing, routes())
+            with monkeypatch.context() as patch:
+                patch.setattr(engine, "_commit", partial(cut, is_done=is_done))
+                lost = api.answer(request)
+            assert (lost.status, json.loads(lost.body)["code"]) == (503, "outcome_unknown")
+            told = api.answer(request)
+            assert told.status == 200
+            assert told.headers.get("idempotent-replayed") == ("true" if is_done else None)
+            assert len(billing.invoices.list().items) == invoices
 
 
 def test_a_job_that_meets_an_absent_database_keeps_all_its_attempts(server: OwnServer, database: str) -> None:

@@ -386,6 +386,7 @@ TABLES_OF_VERSIONS = {
     65: "2269f7757a9a3a23",
     66: "7b7e6eae7b238a30",
     67: "e82807f5c1f42a3c",
+    68: "e3c77bf435c1e479",
 }
 
 

@@ -28,6 +28,9 @@ CODES: Mapping[str, Refusal] = {
     "value_is_too_long": Refusal("is too long", "shorten it"),
     "value_is_too_short": Refusal("is too short", "lengthen it"),
     "too_long": Refusal("is too long", "shorten it"),
+    "idempotency_key_reused": Refusal(
+        "was sent with another request within 24 hours", "send every request with a key of its own"
+    ),
     "value_is_duplicated": Refusal("has the same entry twice", "send each once"),
     "duplicated_values": Refusal("has the same entry twice", "send each once"),
     "value_already_exist": Refusal("is already taken", "choose another one, or change the record that has it"),
@@ -349,7 +352,7 @@ BY_STATE: Mapping[str, Refusal] = {
     "organization_not_disabled": Refusal("the organization is not disabled", "disable it, then export it"),
     "outcome_unknown": Refusal(
         "the connection to the database broke while the change was stored, so it was made, or not",
-        "look whether it was made before you send it again",
+        "send it again with the same `Idempotency-Key`, or look whether it was made",
     ),
     "payment_method_not_usable": Refusal("the payment method cannot be charged any more", "choose another one"),
     "payment_outcome_unknown": Refusal(

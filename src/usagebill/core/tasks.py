@@ -584,6 +584,16 @@ class EraseDocuments(Task):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetAnswers(Task):
+    """Answers to requests with an idempotency key are removed once they are no longer given again."""
+
+    kind = "forget_answers"
+    subject_field = "organization_id"
+
+    organization_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeEuRates(Task):
     """A country of the European Union has another VAT rate from this day on."""
 

@@ -33,6 +33,7 @@ from usagebill.core.security_logs import refused_use
 from usagebill.http.credentials import key_hash
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.errors import error_body, error_headers
+from usagebill.http.idempotency import HEADER, REPLAYED, Once
 from usagebill.http.parameters import decoded, meta_of, paging_of, query_parameters
 from usagebill.http.request_log import is_logged, logged
 from usagebill.http.strictness import Strictness
@@ -166,6 +167,21 @@ def request_id(sent: str) -> str:
 
 def _only_looks(endpoint: Endpoint) -> bool:
     return endpoint.method == "GET" and not endpoint.writes
+
+
+def _once(request: Request, endpoint: Endpoint) -> Once | None:
+    """What makes sure that a POST with a key is done once; other verbs may be repeated as they are."""
+    key = request.headers.get(HEADER.lower())
+    if key is None or request.method != "POST":
+        return None
+    return Once(
+        key,
+        method=request.method,
+        path=request.path,
+        query=request.query,
+        body=request.body,
+        shown_once=frozenset(endpoint.shown_once),
+    )
 
 
 def _check_permission(exchange: _Exchange, caller: _Caller, endpoint: Endpoint) -> None:
@@ -429,6 +445,7 @@ class Api:
         exchange.sent, exchange.path = {**self._unrooted(endpoint, body), **parameters}, path
         exchange.log = self._entry(exchange, endpoint, caller.key, body, {**parameters, **path})
         self._strictness.check(endpoint, request.headers, body, parameters, caller.key.id, self.billing.clock.now())
+        once = _once(request, endpoint)
 
         def act(work: Reader) -> Json:
             confirmation.make(work)
@@ -453,7 +470,16 @@ class Api:
             actor = Actor(
                 source=ActivitySource.API, api_key=caller.key, request_id=exchange.id, client=exchange.client or None
             )
-            shown = self.billing.writing(partial(_logging, act, exchange.log), organization, actor=actor)
+
+            def change(work: Work) -> Json:
+                if once is None:
+                    return act(work)
+                confirmation.make(work)
+                return once.answer(work, act)
+
+            shown = self.billing.writing(partial(_logging, change, exchange.log), organization, actor=actor)
+            if once is not None and once.is_repeat:
+                exchange.headers[REPLAYED] = "true"
         if isinstance(shown, bytes):
             return Answer(status=200, body=shown, headers={"content-type": endpoint.content_type})
         return self._spoken(200, shown, endpoint.content_type)

@@ -17,6 +17,7 @@ ENDPOINTS = [
         returns="api_key",
         view=issued_key_view,
         secrets=("value",),
+        shown_once=("value",),
         summary="Create an API key; its value is shown only now",
     ),
     Endpoint(
@@ -57,6 +58,7 @@ ENDPOINTS = [
         returns="api_key",
         view=issued_key_view,
         secrets=("value",),
+        shown_once=("value",),
         summary="Replace an API key by a new one; its value is shown only now",
     ),
     Endpoint(

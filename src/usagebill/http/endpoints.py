@@ -52,5 +52,7 @@ class Endpoint:
     writes: bool = False
     # Names of fields of requests and answers that the request log leaves out.
     secrets: tuple[str, ...] = ()
+    # Names of fields of the answer that are stored nowhere, so that the answer to a repeated request leaves them out.
+    shown_once: tuple[str, ...] = ()
     content_type: str = "application/json; charset=utf-8"
     summary: str = ""

@@ -14,10 +14,12 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import attrs
 
 from usagebill import __version__
+from usagebill.core.idempotency import LONGEST_KEY
 from usagebill.core.limits import Range
 from usagebill.core.webhooks import OBJECT_TYPES, SIGNATURE_ALGORITHMS, header_prefix
 from usagebill.http.api import BASE
 from usagebill.http.endpoints import Endpoint
+from usagebill.http.idempotency import HEADER
 from usagebill.http.openapi_answers import ERRORS, PAGE_META, Views, error_responses, error_schemas, prefixed
 from usagebill.process.json_text import JsonObject, with_prefix
 from usagebill.requests.inputs import MOST_PER_PAGE, range_of
@@ -46,6 +48,12 @@ _NO_PRICES: list[JsonObject] = [{"type": "object", "maxProperties": 0}, {"type":
 _AMOUNT_TEXT = r"^ *[0-9]*\.?[0-9]*([eE][+-]?[0-9]+)? *$"
 _DECIMAL = "A decimal number, as a number or as a text; texts keep every digit."
 _PAGE = {"$ref": "#/components/schemas/PageMeta"}
+_IDEMPOTENCY_KEY: JsonObject = {
+    "name": HEADER,
+    "in": "header",
+    "description": "Names the request: sent again with this key within a day, it is not done again, but answered.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
+}
 _MESSAGES = "webhook messages"  # the tag of webhook messages, besides those of the operations
 
 
@@ -107,7 +115,11 @@ def _operation(endpoint: Endpoint, method: str, inputs: _Inputs, views: Views) -
         "summary": endpoint.summary or about.split("\n")[0].rstrip("."),
         "description": f"Needs the permission {_permissions(endpoint, mode)}.",
         "tags": [_tag(endpoint)],
-        "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint, inputs)],
+        "parameters": [
+            *_path_parameters(endpoint),
+            *_query_parameters(endpoint, inputs),
+            *([_IDEMPOTENCY_KEY] if method == "POST" else ()),
+        ],
         "responses": {
             "200": _success(endpoint, views),
             **{

@@ -30,7 +30,8 @@ ERRORS = {
         "Unavailable",
         "Nothing is written now: the machine's clock disagrees with the database. Or the answer took too long to"
         " compute (`deadline_passed`), or the database does not answer (`database_unavailable`), and nothing was"
-        " changed. Only after `outcome_unknown` it may have been done: the connection broke during the commit.",
+        " changed. Only after `outcome_unknown` it may have been done, as the connection broke during the commit: sent"
+        " again with the same `Idempotency-Key`, it is done once.",
     ),
     507: ("StorageFull", "The database has no room left on its disk. Nothing was changed."),
 }

@@ -24,6 +24,7 @@ from usagebill.core.erasure import (
 )
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.event_sources import RefusedEvent
+from usagebill.core.idempotency import IdempotentAnswer
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payments import NoticeStatus, Payment, ProviderNotice, RefundAttempt
 from usagebill.core.security_logs import SecurityLog
@@ -298,6 +299,10 @@ def _refused(entry: RefusedEvent, person: Person) -> RefusedEvent | None:
     return None if person.is_in(entry.event) or person.is_in(_json(entry.payload)) else entry
 
 
+def _answer(entry: IdempotentAnswer, person: Person) -> IdempotentAnswer:
+    return replace(entry, body=_text(LEFT_OUT)) if person.is_in(_json(entry.body)) else entry
+
+
 _TRACES = (
     _Traces(ActivityLog, _activity),
     _Traces(ApiLog, _request),
@@ -305,6 +310,7 @@ _TRACES = (
     _Traces(WebhookMessage, _message),
     _Traces(ProviderNotice, _notice),
     _Traces(RefusedEvent, _refused),
+    _Traces(IdempotentAnswer, _answer),
 )
 
 

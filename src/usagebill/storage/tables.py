@@ -28,6 +28,7 @@ from usagebill.core.entitlements import Feature, PlanEntitlement, SubscriptionEn
 from usagebill.core.event_shipments import EventShipment
 from usagebill.core.event_sources import EventSource, RefusedEvent
 from usagebill.core.fees import Fee
+from usagebill.core.idempotency import IdempotentAnswer
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.core.invoices.life_cycle import VISIBLE
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -416,6 +417,7 @@ TABLES: tuple[Table, ...] = (
         indexes=(("external_subscription_id",), ("wallet_id",), ("billable_metric_id",)),
         references={"customer_id": Customer},
     ),
+    Table(kind=IdempotentAnswer, name="idempotent_answers", always_unique=(("key",),)),
     Table(kind=Document, name="documents", unique=(("subject_id", "kind"),)),
     # A wallet's code is unique among the active wallets of its customer; `operations.wallets` checks it.
     Table(

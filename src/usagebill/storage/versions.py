@@ -17,6 +17,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.documents.files import Document
 from usagebill.core.event_shipments import EventShipment
 from usagebill.core.event_sources import EventSource, RefusedEvent
+from usagebill.core.idempotency import IdempotentAnswer
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.payments import ProviderNotice
@@ -26,7 +27,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage_ceiling import NewUsage, UsageCount
 from usagebill.core.users import User, UserSession
 from usagebill.core.wallets import Wallet
-from usagebill.core.webhooks import WebhookMessage
+from usagebill.core.webhooks import WebhookEndpoint, WebhookMessage
 from usagebill.storage.ports import Snapshot
 
 # The version of a customer, and that of what all share.
@@ -35,10 +36,20 @@ Versions = tuple[int, int]
 SHARED = "version"
 # The sequence that counts changes of an organization's entitlements.
 ENTITLEMENTS = "entitlements"
-# No result depends on logs, on what is sent, on who signs in, or on counts of events that are kept to save a recount.
+# No result depends on logs, on what is sent where, on answers kept for repeated requests, on who signs in, or on counts
+# of events that are kept to save a recount.
 _BESIDE = frozenset(
     {
-        *(ActivityLog, ApiLog, SecurityLog, WebhookMessage, Document, ProviderNotice),
+        *(
+            ActivityLog,
+            ApiLog,
+            SecurityLog,
+            WebhookEndpoint,
+            WebhookMessage,
+            IdempotentAnswer,
+            Document,
+            ProviderNotice,
+        ),
         *(EventShipment, EventSource, RefusedEvent, User, UserSession),
         *(NewUsage, UsageCount, RunningFront, RunningUsage, RunningValue),
     }
