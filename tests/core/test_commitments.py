@@ -161,7 +161,13 @@ def test_a_yearly_plan_in_advance_is_settled_whenever_it_ends() -> None:
 @pytest.mark.parametrize(("ended", "days"), [("2024-06-01T10:00:00", 0), ("2024-06-16T23:59:59", 15)])
 def test_the_day_of_an_upgrade_is_the_new_plans(ended: str, days: int) -> None:
     subscription = cycle("monthly calendar arrears", "2024-03-01", ended=ended, succession=Succession.UPGRADE)
-    assert due(settled(subscription, ended)) == share(MILLION, days, 30)
+    assert due(settled(subscription, ended, period_billed=True)) == share(MILLION, days, 30)
+
+
+def test_an_upgrade_before_the_run_settles_the_closed_period_whole() -> None:
+    ended = "2024-06-01T00:05:00"
+    subscription = cycle("monthly calendar arrears", "2024-03-01", ended=ended, succession=Succession.UPGRADE)
+    assert due(settled(subscription, ended)) == MILLION
 
 
 def test_fees_count_whose_window_lies_in_the_period() -> None:

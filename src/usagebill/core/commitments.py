@@ -23,6 +23,7 @@ from usagebill.core.periods import (
     current_boundaries,
     day_end,
     day_start,
+    ends_with_upgrade,
 )
 
 # The fee's name unless the plan sets another; documents translate it.
@@ -56,7 +57,7 @@ def settlement(cycle: Cycle, record: Boundaries, *, last_fee_at: datetime | None
     ended = ended_at is not None and ended_at.replace(microsecond=0) <= record.timestamp
     if not ended and not record.opens_interval:
         return None
-    upgraded = ended and cycle.succession is Succession.UPGRADE
+    upgraded = ended and ends_with_upgrade(cycle, record.subscription)
     if not cycle.pay_in_advance:
         return _settlement(cycle, record.subscription, upgraded=upgraded)
     if last_fee_at is None:

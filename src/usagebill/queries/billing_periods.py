@@ -14,7 +14,6 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods import (
     Boundaries,
     Cycle,
-    Succession,
     Window,
     billed_through,
     billing_boundaries,
@@ -22,6 +21,7 @@ from usagebill.core.periods import (
     day_before_next,
     day_end,
     ended_on_boundary_day,
+    ends_with_upgrade,
 )
 from usagebill.core.periods.continuation import BilledWindow, continued
 from usagebill.core.plans import Plan, PlanDefinition
@@ -68,8 +68,8 @@ class BillingContext:
 
     @property
     def ended_by_upgrade(self) -> bool:
-        """Whether the period ends with an upgrade, whose day belongs to the new plan."""
-        return self.ended and self.subscription.succession == Succession.UPGRADE
+        """Whether the period ends with an upgrade, whose day is the new plan's; one that closed before does not."""
+        return self.ended and ends_with_upgrade(self.cycle, self.boundaries.subscription)
 
     @property
     def ended_after_invoice(self) -> bool:
@@ -258,11 +258,13 @@ def boundaries_to_bill(reader: Reader, contract: Contract, at: datetime) -> Boun
 
 def used_until(reader: Reader, contract: Contract) -> datetime | None:
     """The end of the time that the fee of an ended plan pays for: the last instant of the day before, if it ended on a
-    billing day before its run. None while it goes on.
+    billing day before its run. None while it goes on. The day of an upgrade is not the plan's in any case.
     """
     periods = cycle_at_end(contract)
     ended = periods.terminated_at
-    if ended is None or not ended_on_boundary_day(periods) or _closed_period_is_billed(reader, contract, periods):
+    if ended is None or periods.succession is not None or not ended_on_boundary_day(periods):
+        return ended
+    if _closed_period_is_billed(reader, contract, periods):
         return ended
     return day_end(local_date(ended, periods.tz) - timedelta(days=1), periods.tz)
 

@@ -16,15 +16,16 @@ from usagebill.storage.event_queries import Arrival
 def usage_window(charges: Span, tz: tzinfo, subscription: Subscription, *, ends: bool = False) -> Window:
     """The usage window for a billing record's `charges` window, with days in the customer's time zone.
 
-    `ends`: the subscription ended with it.
+    `ends`: its end is billed. The day of an upgrade belongs to the new plan, but not one that closed before it.
     """
+    ended = subscription.terminated_at if ends and subscription.succession == Succession.UPGRADE else None
     begun = subscription.billed_from or subscription.started_at
     return Window(
         start=charges.start,
         end=charges.end,
         period_days=charges.duration,
         tz=tz,
-        ended_by_upgrade=ends and subscription.succession == Succession.UPGRADE,
+        ended_by_upgrade=ended is not None and charges.end >= ended,
         begun_by_upgrade=charges.start == begun and subscription.origin == Succession.UPGRADE,
     )
 

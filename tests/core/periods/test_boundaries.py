@@ -396,7 +396,8 @@ def test_an_end_on_a_boundary_day_already_billed_by_a_run_bills_the_day() -> Non
 def test_which_ends_lie_on_a_boundary_day(started: str, ended: str, on_boundary: bool) -> None:
     cycle = replace(subscription("monthly calendar arrears", started), terminated_at=instant(ended))
     assert ended_on_boundary_day(cycle) is on_boundary
-    assert not ended_on_boundary_day(replace(cycle, succession=Succession.UPGRADE))
+    assert ended_on_boundary_day(replace(cycle, succession=Succession.UPGRADE)) is on_boundary
+    assert not ended_on_boundary_day(replace(cycle, succession=Succession.DOWNGRADE))
 
 
 def test_an_end_on_a_monthly_boundary_of_a_yearly_plan_bills_the_year_so_far_and_the_closed_month() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.money import share
-from tests.scenarios import Scenario, windows
+from tests.scenarios import Scenario, fixed_charge_on, windows
 
 
 def webhooks(box: Scenario, *prefixes: str) -> list[str]:
@@ -99,10 +99,35 @@ def test_an_upgrade_before_the_run_of_its_day_keeps_the_closed_period() -> None:
         box.subscribe()
         box.jump_to("2024-06-01T00:04:00Z")
         box.subscribe("pro")
-        closed, change = box.invoices()
-        assert windows(closed) == [("2024-05-10T00:00:00Z", "2024-05-31T23:59:59Z")]
-        assert closed["fees_amount_cents"] == share(3100, 22, 31)
-        assert change["fees_amount_cents"] == 0
+        (change,) = box.invoices()
+        assert windows(change) == [("2024-05-10T00:00:00Z", "2024-05-31T23:59:59Z")]
+        assert change["fees_amount_cents"] == share(3100, 22, 31)
+        box.travel_to("2024-07-01T00:10:00Z")
+        assert box.invoices()[1]["fees_amount_cents"] == 6200
+
+
+@pytest.mark.parametrize("grace", [0, 3])
+def test_nothing_is_due_in_advance_for_a_period_that_an_upgrade_leaves_to_the_new_plan(grace: int) -> None:
+    """Fee of 31.00 and fixed charges of 31.00 a month in advance, 100.00 at least; from 1 June on 62.00 in arrears."""
+    with Scenario(now="2024-05-01T00:00:00Z") as box:
+        box.customer(billing_configuration={"invoice_grace_period": grace})
+        seat = {**fixed_charge_on(box.add_on("seat", 1000), amount="31", units=1), "prorated": True}
+        least = {"amount_cents": 10000}
+        box.plan(
+            amount_cents=3100,
+            pay_in_advance=True,
+            fixed_charges=[{**seat, "pay_in_advance": True}],
+            minimum_commitment=least,
+        )
+        box.plan(code="pro", amount_cents=6200, minimum_commitment=least, fixed_charges=[seat])
+        box.subscribe()
+        box.jump_to("2024-06-01T00:04:00Z")
+        box.subscribe("pro")
+        box.travel_to("2024-07-10T00:00:00Z")
+        start, change, july = box.invoices()
+        assert [invoice["fees_amount_cents"] for invoice in (start, change, july)] == [6200, 3800, 10000]
+        assert box.get("/credit_notes")["credit_notes"] == []
+        assert box.billing.audit().findings == ()
 
 
 def test_a_downgrade_waits_for_the_end_of_the_period() -> None:

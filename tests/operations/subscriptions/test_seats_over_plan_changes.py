@@ -262,3 +262,24 @@ def test_what_no_invoice_holds_is_opened_by_a_fee_of_its_own(box: Scenario) -> N
     alone = [fee for fee in box.usage_fees() if fee["svc_invoice_id"] is None]
     assert sorted(fee["amount_cents"] for fee in alone) == [16_00, 31_00]
     assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize("grace", [0, 3])
+@pytest.mark.parametrize("invoiceable", [True, False])
+@pytest.mark.parametrize("new", ["not at all", "in arrears", "in advance"])
+def test_an_upgrade_between_midnight_and_the_run_leaves_the_day_to_the_new_plan(
+    box: Scenario, new: str, invoiceable: bool, grace: int
+) -> None:
+    box.customer(billing_configuration={"invoice_grace_period": grace})
+    metric = box.metric("seats", "unique_count_agg", recurring=True)
+    box.plan(*charged(metric, "in advance", invoiceable=invoiceable), code="old", amount_cents=0)
+    box.plan(*charged(metric, new), code="new", amount_cents=1000)
+    box.subscribe("old")
+    box.event("seats", value="a")
+    box.travel_to("2024-12-01T00:00:01Z")
+    box.subscribe("new")
+    box.travel_to("2024-12-20T03:00:00Z")
+    december = 31_00 if new == "in advance" else 0
+    assert for_seats(box) == 31_00 + 31_00 + december
+    assert box.get("/credit_notes")["credit_notes"] == []
+    assert box.billing.audit().findings == ()

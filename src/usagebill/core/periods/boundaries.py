@@ -8,7 +8,7 @@ follows from the moment of billing:
                                     in advance: period open
     now (current usage)             period open             period open
     an end, or an upgrade           period open, up to it   period open, up to it
-    an end before a day's run       period closed           period closed, and usage up to the end
+    either, before a day's run      period closed           period closed, and usage up to the end
     a downgrade, at a period's end  as a run                period closed
 
 The start of the subscription cuts each window from below. A yearly or half-yearly plan may bill its usage or its fixed
@@ -138,12 +138,13 @@ def opens_interval(cycle: Cycle, day: date) -> bool:
 
 
 def ended_on_boundary_day(cycle: Cycle) -> bool:
-    """Whether the subscription ended for good on the first day of a billing period later than its first day.
+    """Whether the subscription ended for good, or with an upgrade, on the first day of a billing period later than its
+    first day.
 
     Such an end bills the period closed the day before, and of the day just started only its usage, unless a run has
-    already billed that period.
+    already billed that period: nothing is due in advance for a period that is not the plan's.
     """
-    if cycle.terminated_at is None or cycle.succession is not None:
+    if cycle.terminated_at is None or cycle.succession is Succession.DOWNGRADE:
         return False
     day = local_date(cycle.terminated_at, cycle.tz)
     return cycle.period(day, cycle.billing_interval).start == day and cycle.start_date < day
@@ -169,6 +170,12 @@ def billing_boundaries(cycle: Cycle, at: datetime, *, period_billed: bool = Fals
         # No other record would count the usage of the day just started.
         return closed if closed.charges is None else replace(closed, charges=replace(closed.charges, end=ended))
     return _open(cycle, day, ended, at)
+
+
+def ends_with_upgrade(cycle: Cycle, window: Window) -> bool:
+    """Whether an upgrade ended the subscription within `window`: the last day of the window belongs to the new plan."""
+    ended = cycle.terminated_at
+    return cycle.succession is Succession.UPGRADE and ended is not None and window.end >= ended
 
 
 def usage_windows(cycle: Cycle, record: Boundaries) -> tuple[Window, ...]:

@@ -10,7 +10,7 @@ from usagebill.core.errors import Invalid
 from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.periods import Interval, Succession
-from usagebill.core.periods.schedule import is_unbilled
+from usagebill.core.periods.schedule import is_unbilled, run_is_past
 from usagebill.core.sharing import sharing
 from usagebill.core.subscription_changes import canceled, ended
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus, TerminationCredit, is_upgrade, known_since
@@ -125,8 +125,9 @@ def upgrade_to(work: Work, contract: Contract, following: Subscription, *, by_re
 
     If `following` is to wait for its payment, the current one continues until then.
 
-    A period that closed with the day of the upgrade is billed first, if its run has yet to come. The day itself belongs
-    to the new plan: an old plan in arrears is billed up to the day before, one in advance is credited from that day on.
+    A period that closed the day before is billed with the end, if its run has yet to come. The day itself belongs to
+    the new plan: an old plan in arrears is billed up to the day before, one in advance is credited from that day on.
+    Nothing is due in advance for a period that opens with that day.
     """
     waiting = gated(work, following, work.now)
     if waiting.status == SubscriptionStatus.INCOMPLETE:
@@ -206,13 +207,16 @@ def _succeed(
 
 
 def bill_closed_period(work: Work, contract: Contract) -> Contract:
-    """Bill the period that closed before the open one, if no run has: the change must not lose it.
+    """Bill the period that closed before the open one, if a change of time zone has delayed its run: neither a change
+    of plan nor an end may lose it. Before the time of that run, the end itself bills it (`ended_on_boundary_day`).
 
     Returns the contract afterwards.
     """
     periods = contract.cycle()
     billed = billed_through_day(work, contract, periods)
-    if not is_unbilled(periods, work.now, billed_on=billed, known_since=known_since(contract.subscription)):
+    if not run_is_past(periods, work.now) or not is_unbilled(
+        periods, work.now, billed_on=billed, known_since=known_since(contract.subscription)
+    ):
         return contract
     entries = [Entry(contract=contract, reason=InvoicingReason.PERIODIC)]
     bill(work, entries, at=work.now, trigger=Trigger.RUN)

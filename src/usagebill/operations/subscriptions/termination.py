@@ -7,7 +7,7 @@ from dataclasses import replace
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoice_triggers import at_end
 from usagebill.core.invoices.life_cycle import InvoicingReason
-from usagebill.core.periods.schedule import ending_at_instant, run_is_past
+from usagebill.core.periods.schedule import ending_at_instant
 from usagebill.core.subscription_changes import canceled, ended, with_termination_options
 from usagebill.core.subscription_requests import termination_problems
 from usagebill.core.subscriptions import (
@@ -81,10 +81,7 @@ def terminate(
     contract = contract_of(work, subscription)
     advance = contract.plan.pay_in_advance
     termination_options(advance, credit_note, invoice)
-    if run_is_past(contract.cycle(), work.now):
-        # A change of time zone today has delayed the run that bills the closed period and leaves this day to the end.
-        contract = bill_closed_period(work, contract)
-    contract = bill_ended_trial(work, contract)
+    contract = bill_ended_trial(work, bill_closed_period(work, contract))
     subscription = contract.subscription
     check_before_end(work, subscription)
     chosen = with_termination_options(subscription, credit_note=credit_note, invoice=invoice, pay_in_advance=advance)

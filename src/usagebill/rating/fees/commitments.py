@@ -23,6 +23,7 @@ from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ONE, ZERO, add, round_cents, round_to, subtract, total
 from usagebill.core.paid_before import deducted_next, paid_before_cents
+from usagebill.core.periods import Succession
 from usagebill.core.subscriptions import TerminationCredit
 from usagebill.core.unused_time import plan_amount_of, unused_amount
 from usagebill.queries.billing_periods import BillingContext, cycle_at_end, used_until
@@ -155,7 +156,7 @@ def _deducted_by_next_plan(reader: Reader, context: BillingContext, fees: Sequen
     plan, and each cent counts once. Of a payment for more than the next plan asks, the rest was charged for this one.
     """
     at, tz = context.subscription.terminated_at, context.cycle.tz
-    following = successor_of(reader, context.subscription) if context.ended_by_upgrade else None
+    following = successor_of(reader, context.subscription) if context.cycle.succession is Succession.UPGRADE else None
     ahead = [fee for fee in fees if fee.fee_type == FeeType.FIXED_CHARGE and fee.pay_in_advance]
     if at is None or following is None or not ahead:
         return {}

@@ -68,7 +68,7 @@ def subscription_fee(reader: Reader, context: BillingContext) -> Fee | None:
         window,
         context.cycle.tz,
         trial_end=facts.trial_end,
-        upgraded=context.cycle.succession is Succession.UPGRADE,
+        upgraded=context.ended_by_upgrade,
     )
     precise = prorated(plan.amount_cents, days, window.duration)
     cents = round_cents(precise)
