@@ -86,8 +86,8 @@ class Service:
         self._log.close()
 
     def _logged(self) -> str:
-        self._log.seek(0)
-        return self._log.read()
+        # The process writes where this file stands, so that place is left alone.
+        return os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode()
 
     def logged(self) -> Sequence[dict[str, Any]]:
         """The lines of its log so far."""

@@ -18,7 +18,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import pytest
 from click.testing import CliRunner
 from tests.json_asserts import missing, refused
-from tests.postgresql import new_database
+from tests.postgresql import server_url
 from tests.scenarios import Scenario, charge_on
 
 from usagebill import Billing
@@ -93,7 +93,7 @@ def box(request: pytest.FixtureRequest) -> Iterator[Scenario]:
         with Scenario(now=NOW, settings=SETTINGS) as box:
             yield box
         return
-    with new_database() as url, Scenario(now=NOW, settings=SETTINGS, database=url) as box:
+    with Scenario(now=NOW, settings=SETTINGS, database=server_url()) as box:
         yield box
 
 

@@ -12,7 +12,6 @@ from dataclasses import MISSING, dataclass, fields, replace
 from datetime import date, datetime
 from functools import cache
 from typing import Any, TypeVar, cast
-from urllib.parse import unquote
 
 from usagebill.core.adjusted_fees import AdjustedFee
 from usagebill.core.alerts import Alert
@@ -251,7 +250,8 @@ class Person:
         return self.without(path) != path
 
     def without(self, path: str) -> str:
-        """The path of a request with `anonymized` for each external id of the person, and for the ids of its records.
+        """The decoded path of a request with `anonymized` for each external id of the person, and for the ids of its
+        records.
 
         Ids of records stay as they are in all other places: they name nobody outside.
         """
@@ -263,7 +263,7 @@ class Person:
         named = ["", *parts[:-1]]
         return "/".join(
             "anonymized"
-            if unquote(part) in self.ids or (before in _NAMED_BY_EXTERNAL_ID and unquote(part) in self.external_ids)
+            if part in self.ids or (before in _NAMED_BY_EXTERNAL_ID and part in self.external_ids)
             else part
             for before, part in zip(named, parts, strict=True)
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from typing import Any
+from urllib.parse import unquote
 
 from usagebill.core.activity_logs import ActivityLog
 from usagebill.core.api_logs import ApiLog
@@ -289,8 +290,8 @@ def _notice(entry: ProviderNotice, person: Person) -> ProviderNotice:
 
 def _security(entry: SecurityLog, person: Person) -> SecurityLog:
     told = _json(entry.resources)
-    path = told.get("request_path") if isinstance(told, dict) else None
-    if not isinstance(told, dict) or not isinstance(path, str) or not person.is_in_path(path):
+    sent = told.get("request_path") if isinstance(told, dict) else None
+    if not isinstance(told, dict) or not isinstance(sent, str) or not person.is_in_path(path := unquote(sent)):
         return entry
     return replace(entry, resources=_text({**told, "request_path": person.without(path)}))
 

@@ -95,6 +95,7 @@ def temporary_database(url: str) -> Iterator[str]:
 
     The user of `url` must be allowed to create databases.
     """
-    # The lock is released when this session ends, however it ends.
-    with psycopg.connect(url, autocommit=True) as server:
+    # The lock is released when this session ends, however it ends. It excludes sessions of the same database alone,
+    # so all take it in the one that every server has.
+    with psycopg.connect(database_url(url, "postgres"), autocommit=True) as server:
         yield database_url(url, _claimed(server, url))
