@@ -48,7 +48,9 @@ def world(box: Scenario) -> dict[str, str]:
     box.post("/features", feature={"code": "sso", "privileges": [{"code": "provider"}]})
     box.post("/plans/basic/entitlements", entitlements={"seats": {"most": 5, "level": "basic", "root": True}})
     box.ask("PATCH", "/subscriptions/sub/entitlements", {"entitlements": {"seats": {"most": 9}}})
-    listener = box.post("/webhook_endpoints", webhook_endpoint={"webhook_url": "https://listener.example"})
+    listener = box.post(
+        "/webhook_endpoints", webhook_endpoint={"webhook_url": "https://listener.example", "signature_algo": "hmac"}
+    )
     sending = {"email": "billing@seller.example", "email_settings": list(EMAIL_SETTINGS)}
     box.put("/billing_entities/default", billing_entity=sending)
     campaign = {"name": "Standard", "code": "standard", "thresholds": [{"amount_cents": 10**9, "currency": "EUR"}]}

@@ -97,6 +97,55 @@ def test_hmac_signature_is_that_of_the_exact_body(billing: Billing) -> None:
         assert delivery.headers["x-svc-signature-algorithm"] == "hmac"
 
 
+def signed_with(secret: str, body: bytes) -> str:
+    return base64.b64encode(hmac.new(secret.encode(), body, hashlib.sha256).digest()).decode()
+
+
+def test_while_a_secret_is_changed_messages_have_a_signature_by_each_the_oldest_first(
+    billing: Billing, clock: ManualClock
+) -> None:
+    first = billing.organization.hmac_key
+    with Receiver() as receiver, Receiver() as neighbour:
+        endpoint = listen(billing, receiver, signature_algo="hmac")
+        listen(billing, neighbour, signature_algo="hmac")
+
+        def signatures(secrets: list[str]) -> bool:
+            happen(billing, f"customer-{len(receiver.received)}")
+            billing.run_due()
+            delivery, other = receiver.received[-1], neighbour.received[-1]
+            # Each endpoint has secrets of its own.
+            assert other.headers["x-svc-signature"] == signed_with(first, other.body)
+            return delivery.headers["x-svc-signature"].split(",") == [signed_with(s, delivery.body) for s in secrets]
+
+        assert signatures([first])
+        second = billing.webhook_endpoints.rotate_secret(endpoint.id).secret
+        assert signatures([first, second])
+        clock.set(NOW + timedelta(hours=23, minutes=59))
+        assert signatures([first, second])
+        clock.set(NOW + timedelta(hours=24))
+        assert signatures([second])
+        ends = NOW + timedelta(days=3)
+        third = billing.webhook_endpoints.rotate_secret(endpoint.id, old_secret_expires_at=ends.isoformat()).secret
+        assert signatures([second, third])
+        billing.webhook_endpoints.end_old_secret(endpoint.id)
+        assert signatures([third])
+        fourth = billing.webhook_endpoints.rotate_secret(endpoint.id, old_secret_expires_at=None).secret
+        assert signatures([fourth])
+        assert len({first, second, third, fourth}) == 4
+
+
+def test_what_failed_before_a_rotation_is_signed_anew(billing: Billing, clock: ManualClock) -> None:
+    with Receiver(500, 200) as receiver:
+        endpoint = listen(billing, receiver, signature_algo="hmac")
+        happen(billing)
+        billing.run_due()
+        secret = billing.webhook_endpoints.rotate_secret(endpoint.id, old_secret_expires_at=None).secret
+        pass_time(billing, clock, "4.00")
+        before, after = receiver.received
+        assert before.headers["x-svc-signature"] == signed_with(billing.organization.hmac_key, before.body)
+        assert after.headers["x-svc-signature"] == signed_with(secret, after.body)
+
+
 def verified(billing: Billing, delivery: Received) -> dict[str, object]:
     public_key = base64.b64decode(billing.webhooks.public_key())
     signature = delivery.headers["x-svc-signature"]

@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,9 @@ from tests.test_docs import ROOT, blocks
 from usagebill import Billing
 from usagebill.cli import main
 from usagebill.core.pricing import MODELS
+from usagebill.core.tasks import DeliverWebhook
 from usagebill.core.webhooks import SignatureAlgorithm
-from usagebill.operations.webhooks import Attempt, signed_headers, signing_key
+from usagebill.operations.webhooks import Attempt, prepare, signed_headers, signing_key
 
 GUIDES = ROOT / "docs" / "guides"
 ISSUER = "https://billing.example"
@@ -77,12 +79,23 @@ def signature(billing: Billing, algorithm: SignatureAlgorithm, signed: bytes) ->
         url="https://receiver.example",
         body=signed,
         signature_algo=algorithm,
-        key=billing.organizations.get().hmac_key if is_hmac else billing.writing(signing_key),
+        key=(billing.organizations.get().hmac_key,) if is_hmac else billing.writing(signing_key),
         issuer=ISSUER,
         header_prefix="X-Svc-",
         public_only=False,
     )
     return signed_headers(attempt)["X-Svc-Signature"]
+
+
+def rotated(billing: Billing, sent: bytes) -> tuple[str, list[str]]:
+    """The signature of a message while a secret is rotated, and the secrets, either of which a receiver may know."""
+    endpoint = billing.webhook_endpoints.create(webhook_url="https://receiver.example", signature_algo="hmac")
+    secret = billing.webhook_endpoints.rotate_secret(endpoint.id).secret
+    billing.customers.upsert(external_id="acme")
+    (message,) = billing.webhooks.list().items
+    attempt = billing.writing(lambda work: prepare(work, DeliverWebhook(message_id=message.id)))
+    assert attempt is not None
+    return signed_headers(replace(attempt, body=sent))["X-Svc-Signature"], [billing.organization.hmac_key, secret]
 
 
 def true_and_false(billing: Billing, other: Billing, algorithm: SignatureAlgorithm) -> Iterator[tuple[bool, list[str]]]:
@@ -94,6 +107,11 @@ def true_and_false(billing: Billing, other: Billing, algorithm: SignatureAlgorit
     yield False, [sent.decode(), signature(billing, algorithm, b"{}"), *knows]
     yield False, [sent.decode(), right, *known(other, algorithm)]
     yield False, [sent.decode(), "nonsense", *knows]
+    if algorithm == SignatureAlgorithm.HMAC:
+        both, secrets = rotated(billing, sent)
+        yield from ((True, [sent.decode(), both, secret]) for secret in secrets)
+        yield False, [sent.decode(), both, *known(other, algorithm)]
+        yield False, [sent.decode(), right, secrets[1]]
     if algorithm == SignatureAlgorithm.JWT:
         yield False, [sent.decode(), right, *known(billing, algorithm, "https://other.example")]
         yield False, [sent.decode(), right, *knows[:2], other.organization.id]

@@ -24,6 +24,7 @@ from structlog.testing import capture_logs
 from tests.asgi import send
 from tests.example_tasks import Act
 from tests.postgresql import new_database
+from tests.receiver import Receiver
 from tests.scenarios import plan_fields
 from usagebill import Billing, __version__
 from usagebill.cli import main
@@ -406,6 +407,43 @@ def test_jobs_that_are_retried_or_given_up_are_told_by_kind(file: str, monkeypat
         assert metrics["usagebill_jobs_retrying"][Act.kind,] == 2
         assert (Act.kind,) not in metrics["usagebill_jobs_failed"]
     assert status(file)["jobs"]["retrying_by_kind"] == {Act.kind: 2}
+
+
+def test_endpoints_that_fail_are_named_until_they_accept_a_message(tmp_path: Path) -> None:
+    path, clock = tmp_path / "billing.db", ManualClock(NOW)
+    with (
+        Billing(path, clock=clock, settings=Settings(metrics_key="scraper")) as billing,
+        Receiver(500, 500, 200) as receiver,
+        Receiver() as fine,
+    ):
+        for one in (receiver, fine):
+            billing.webhook_endpoints.create(webhook_url=one.url)
+        assert standing(billing.store, NOW).failing_endpoints == ()
+        billing.customers.upsert(external_id="acme")
+        billing.run_due()
+        clock.set(NOW + timedelta(minutes=1))
+        billing.run_due()
+        (failing,) = standing(billing.store, clock.now()).failing_endpoints
+        assert (failing.webhook_url, failing.failing_since) == (receiver.url, NOW)
+        assert families(Client(billing).get("/metrics", headers=SECRET).text)[
+            "usagebill_webhook_endpoints_failing"
+        ] == {(): 1}
+        report = status(str(path), code=1)
+        assert report["webhooks_failing"] == [
+            {
+                "organization_id": billing.organization.id,
+                "webhook_endpoint_id": failing.id,
+                "webhook_url": receiver.url,
+                "failing_since": "2024-03-05T12:00:00Z",
+            }
+        ]
+        assert f"webhooks to {receiver.url} have failed since 2024-03-05 12:00 UTC" in str(report["problems"])
+        assert "webhooks to" not in str(standing(billing.store, clock.now()).problems(timedelta(minutes=5)))
+        # Nobody changed the endpoint: that it fails is no event of security.
+        assert billing.security_logs.list(to_date="2100-01-01", log_events=["webhook_endpoint.updated"]).items == []
+        clock.set(NOW + timedelta(minutes=10))
+        billing.run_due()
+        assert standing(billing.store, clock.now()).failing_endpoints == ()
 
 
 def test_events_that_an_event_store_was_not_sent_are_seen(file: str) -> None:

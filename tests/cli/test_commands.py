@@ -78,6 +78,43 @@ def test_organizations_are_made_with_a_key_and_listed(file: str) -> None:
     assert "Hooli" in run("organizations", "list", "--db", file)
 
 
+@pytest.mark.parametrize(
+    ("networks", "url", "is_ended"),
+    [
+        ("auto", "http://u:p@127.0.0.1:9000/hooks", True),
+        ("auto", "http://localhost/hooks", True),
+        ("auto", "http://10.1.2.3/hooks", True),
+        ("auto", "http://93.184.215.14/hooks", False),
+        ("allowed", "http://10.1.2.3/hooks", False),
+    ],
+)
+def test_a_second_organization_ends_webhooks_to_private_addresses_and_says_which(
+    file: str, networks: str, url: str, is_ended: bool
+) -> None:
+    with Billing(file) as billing:
+        billing.webhook_endpoints.create(webhook_url=url)
+    made = CliRunner().invoke(
+        main, ["organizations", "create", "Hooli", "--db", file, "--private-networks", networks, "--json"]
+    )
+    known = url.replace("u:p@", "")
+    assert json.loads(made.stdout)["webhooks_ended"] == ([known] if is_ended else [])
+    assert (known in made.stderr, "private addresses" in made.stderr) == (False, False)
+    # Another one changes nothing any more.
+    third = CliRunner().invoke(main, ["organizations", "create", "Raviga", "--db", file])
+    assert (third.exit_code, third.stderr) == (0, "")
+
+
+def test_the_webhooks_that_end_are_told_to_people_too(file: str) -> None:
+    with Billing(file) as billing:
+        billing.webhook_endpoints.create(webhook_url="http://10.1.2.3/hooks")
+    made = CliRunner().invoke(main, ["organizations", "create", "Hooli", "--db", file])
+    assert made.stderr.splitlines() == [
+        "These webhooks are no longer sent, as a file of several organizations sends none to private addresses"
+        " (`--private-networks allowed` of serve and work permits them):",
+        "  http://10.1.2.3/hooks",
+    ]
+
+
 def test_keys_are_shown_once_and_masked_ever_after(file: str) -> None:
     made = run_json("keys", "create", "--name", "ci", "--db", file)
     assert len(made["value"]) == 36

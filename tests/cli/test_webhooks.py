@@ -95,3 +95,22 @@ def test_the_key_of_signatures_can_be_had(file: str) -> None:
     assert run_json("webhooks", "key", "--hmac", "--db", file) == {"hmac_key": secret}
     assert run("webhooks", "key", "--bridge", "--db", file).strip() == bridge
     assert run_json("webhooks", "key", "--bridge", "--db", file) == {"bridge_key": bridge}
+
+
+def test_a_secret_is_changed_and_the_old_one_ended(file: str) -> None:
+    with Billing(file) as billing:
+        billing.webhook_endpoints.update(billing.webhook_endpoints.list().items[0].id, signature_algo="hmac")
+    (endpoint,) = run_json("webhooks", "endpoints", "--db", file)
+    id = endpoint["svc_id"]
+    assert id in run("webhooks", "endpoints", "--db", file)
+    rotated = run_json("webhooks", "rotate-secret", id, "--old-expires-at", "2100-01-01", "--db", file)
+    assert rotated["old_secret_expires_at"] == "2100-01-01T00:00:00Z"
+    assert "end the older one first" in run("webhooks", "rotate-secret", id, "--db", file, code=1)
+    assert run("webhooks", "end-old-secret", id, "--db", file) == "one secret signs\n"
+    told = run("webhooks", "rotate-secret", id, "--at-once", "--db", file)
+    assert "shown this once" in told
+    assert "signs no longer" in told
+    assert rotated["secret"] not in told
+    assert "signs too until" in run("webhooks", "rotate-secret", id, "--db", file)
+    for command in ("rotate-secret", "end-old-secret"):
+        assert "webhooks endpoints" in run("webhooks", command, "none", "--db", file, code=1)

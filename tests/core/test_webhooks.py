@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,9 +13,12 @@ from usagebill.core.errors import Invalid
 from usagebill.core.webhooks import (
     ENDPOINTS_AT_MOST,
     OBJECT_TYPES,
+    MessageStatus,
     WebhookEndpoint,
     WebhookMessage,
+    WebhookSecret,
     after_attempt,
+    endpoint_after_attempt,
     endpoint_errors,
     endpoint_problems,
     event_types_errors,
@@ -26,6 +29,8 @@ from usagebill.core.webhooks import (
     retry_milliseconds,
     sent_event_types,
     sign_hmac,
+    valid_secrets,
+    with_new_secret,
 )
 
 NOW = datetime(2024, 3, 5, tzinfo=UTC)
@@ -209,3 +214,59 @@ def test_message_fails_after_as_many_failures_as_there_are_attempts(answers: lis
         assert message.status == ("retrying" if number < attempts else "failed")
     given_statuses = [status for status in answers if status is not None]
     assert message.http_status == (given_statuses[-1] if given_statuses else None)
+
+
+@pytest.mark.parametrize(
+    ("failing_since", "status", "url", "after"),
+    [
+        (None, "succeeded", ENDPOINT.webhook_url, None),
+        (None, "retrying", ENDPOINT.webhook_url, NOW),
+        (None, "failed", ENDPOINT.webhook_url, NOW),
+        # Its address has changed since.
+        (None, "failed", "https://example.com/former", None),
+        (NOW - timedelta(days=1), "retrying", ENDPOINT.webhook_url, NOW - timedelta(days=1)),
+        (NOW - timedelta(days=1), "succeeded", ENDPOINT.webhook_url, None),
+    ],
+)
+def test_an_endpoint_fails_from_the_first_failure_to_the_next_success(
+    failing_since: datetime | None, status: MessageStatus, url: str, after: datetime | None
+) -> None:
+    message = replace(MESSAGE, status=status, endpoint=url, updated_at=NOW)
+    endpoint = replace(ENDPOINT, failing_since=failing_since)
+    assert endpoint_after_attempt(endpoint, message) == replace(ENDPOINT, failing_since=after)
+
+
+def secret(value: str, hours: int | None = None) -> WebhookSecret:
+    return WebhookSecret(value=value, expires_at=None if hours is None else NOW + timedelta(hours=hours))
+
+
+@pytest.mark.parametrize(
+    ("secrets", "valid"),
+    [
+        ((), ["shared"]),
+        ((secret("b"),), ["b"]),
+        ((secret("a", 1), secret("b")), ["a", "b"]),
+        ((secret("a", 0), secret("b")), ["b"]),
+        ((secret("a", -1), secret("b")), ["b"]),
+    ],
+)
+def test_secrets_are_valid_until_they_expire(secrets: tuple[WebhookSecret, ...], valid: list[str]) -> None:
+    endpoint = replace(ENDPOINT, secrets=secrets)
+    assert [one.value for one in valid_secrets(endpoint, "shared", NOW)] == valid
+
+
+@pytest.mark.parametrize(
+    ("before", "hours", "after"),
+    [
+        ((), 5, (secret("shared", 5), secret("new"))),
+        ((), None, (secret("new"),)),
+        ((secret("b"),), 5, (secret("b", 5), secret("new"))),
+        ((secret("a", 0), secret("b")), 5, (secret("b", 5), secret("new"))),
+    ],
+)
+def test_the_present_secret_becomes_the_old_one(
+    before: tuple[WebhookSecret, ...], hours: int | None, after: tuple[WebhookSecret, ...]
+) -> None:
+    endpoint = replace(ENDPOINT, signature_algo="hmac", secrets=before)
+    ends = None if hours is None else NOW + timedelta(hours=hours)
+    assert with_new_secret(endpoint, "shared", "new", NOW, ends).secrets == after

@@ -392,6 +392,11 @@ def _user(seller: Seller) -> str:
     return seller.users.add(email="user@example.com", role="admin").user.id
 
 
+def _hmac_endpoint(seller: Seller) -> str:
+    (endpoint,) = seller.webhook_endpoints.list().items
+    return seller.webhook_endpoints.update(endpoint.id, signature_algo="hmac").id
+
+
 ACTS: dict[str, Act] = {
     "add_ons.create": lambda s: s.add_ons.create(name="A", code="a", amount_cents=1, amount_currency="EUR"),
     "add_ons.update": lambda s: s.add_ons.update("support", name="Other", amount_cents=7777),
@@ -734,6 +739,8 @@ ACTS: dict[str, Act] = {
     "webhook_endpoints.update": lambda s: s.webhook_endpoints.update(
         s.webhook_endpoints.list().items[0].id, event_types=["invoice.created"]
     ),
+    "webhook_endpoints.rotate_secret": lambda s: s.webhook_endpoints.rotate_secret(_hmac_endpoint(s)),
+    "webhook_endpoints.end_old_secret": lambda s: s.webhook_endpoints.end_old_secret(_hmac_endpoint(s)),
     "webhook_endpoints.delete": lambda s: s.webhook_endpoints.delete(s.webhook_endpoints.list().items[0].id),
     "webhooks.resend": lambda s: s.webhooks.resend(s.webhooks.list(per_page=500).items[-1].id),
     "webhooks.resend_failed": lambda s: s.webhooks.resend_failed(),

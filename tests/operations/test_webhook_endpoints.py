@@ -111,3 +111,55 @@ def test_public_key_is_the_same_text_in_both_forms(box: Scenario) -> None:
     assert {len(line) for line in text.splitlines()[:-1]} == {60}
     assert text.endswith("\n")
     assert box.send("GET", "/webhooks/json_public_key") == (200, {"webhook": {"public_key": text}})
+
+
+def hmac_endpoint(box: Scenario) -> str:
+    return str(accepted(post(box, signature_algo="hmac"), "webhook_endpoint")["svc_id"])
+
+
+def rotate(box: Scenario, id: str, **sent: object) -> tuple[int, Any]:
+    return box.send("POST", f"/webhook_endpoints/{id}/rotate_secret", sent or None)
+
+
+@pytest.mark.beyond_reference
+def test_a_new_secret_is_shown_once_and_the_old_one_until_it_expires(box: Scenario) -> None:
+    id = hmac_endpoint(box)
+    before = box.get(f"/webhook_endpoints/{id}")["webhook_endpoint"]
+    rotated = accepted(rotate(box, id), "webhook_endpoint")
+    secret = rotated.pop("secret")
+    assert len(secret) == 64
+    assert rotated == {**before, "old_secret_expires_at": "2024-03-06T00:00:00Z"}
+    assert box.get(f"/webhook_endpoints/{id}")["webhook_endpoint"] == rotated
+    (entry,) = box.get("/api_logs?request_paths[]=/api/v1/webhook_endpoints/*/rotate_secret")["api_logs"]
+    assert entry["request_response"]["webhook_endpoint"]["secret"] == "[left out]"
+    (event,) = box.get("/security_logs?to_date=2100-01-01&log_events[]=webhook_endpoint.updated")["security_logs"]
+    assert event["resources"] == {"webhook_url": URL, "secrets": "changed"}
+    assert secret not in str(event)
+    box.jump_to("2024-03-06T00:00:00Z")
+    assert box.get(f"/webhook_endpoints/{id}")["webhook_endpoint"] == before
+
+
+@pytest.mark.beyond_reference
+def test_the_old_secret_ends_when_it_is_said_or_on_request(box: Scenario) -> None:
+    id = hmac_endpoint(box)
+    shown = accepted(rotate(box, id, old_secret_expires_at="2024-04-01T00:00:00Z"), "webhook_endpoint")
+    assert shown["old_secret_expires_at"] == "2024-04-01T00:00:00Z"
+    assert refused(rotate(box, id)) == {"secret": ["two_secrets_are_valid"]}
+    ended = box.delete(f"/webhook_endpoints/{id}/old_secret")["webhook_endpoint"]
+    assert "old_secret_expires_at" not in ended
+    # There is nothing left to end, and the only secret stays.
+    assert box.delete(f"/webhook_endpoints/{id}/old_secret")["webhook_endpoint"] == ended
+    at_once = accepted(rotate(box, id, old_secret_expires_at=None), "webhook_endpoint")
+    assert "old_secret_expires_at" not in at_once
+    assert "old_secret_expires_at" in accepted(rotate(box, id), "webhook_endpoint")
+
+
+def test_a_rotation_that_makes_no_sense_is_refused_and_changes_nothing(box: Scenario) -> None:
+    id = hmac_endpoint(box)
+    for sent in ("yesterday", "2024-03-05T00:00:00Z"):
+        assert refused(rotate(box, id, old_secret_expires_at=sent)) == {"old_secret_expires_at": ["invalid_date"]}
+    signed_by_jwt = accepted(post(box, webhook_url=f"{URL}/jwt"), "webhook_endpoint")["svc_id"]
+    assert refused(rotate(box, signed_by_jwt)) == {"signature_algo": ["has_no_secret"]}
+    assert missing(rotate(box, "none")) == "webhook_endpoint"
+    assert missing(box.send("DELETE", "/webhook_endpoints/none/old_secret")) == "webhook_endpoint"
+    assert all("old_secret_expires_at" not in shown for shown in box.get("/webhook_endpoints")["webhook_endpoints"])

@@ -387,6 +387,7 @@ TABLES_OF_VERSIONS = {
     66: "7b7e6eae7b238a30",
     67: "e82807f5c1f42a3c",
     68: "e3c77bf435c1e479",
+    69: "1731bb6de9b0afea",
 }
 
 

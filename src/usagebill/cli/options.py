@@ -191,6 +191,22 @@ no_upgrade_option = click.option(
 )
 
 
+def _settings_option(field: str) -> Callable[[F], F]:
+    kind, text = _SETTINGS[field]
+    return click.option(
+        f"--{field.replace('_', '-')}",
+        type=kind,
+        default=getattr(Settings(), field),
+        show_default=True,
+        envvar=f"USAGEBILL_{field.upper()}",
+        show_envvar=True,
+        help=text,
+    )
+
+
+private_networks_option = _settings_option("private_networks")
+
+
 def settings_options(command: F) -> F:
     """The options of `Settings`, passed to the command as its argument `settings`."""
 
@@ -204,18 +220,9 @@ def settings_options(command: F) -> F:
             raise click.UsageError(str(problem)) from problem
         return command(settings=settings, **arguments)
 
-    defaults = Settings()
     decorated: Any = with_settings
-    for field, (kind, text) in reversed(_SETTINGS.items()):
-        decorated = click.option(
-            f"--{field.replace('_', '-')}",
-            type=kind,
-            default=getattr(defaults, field),
-            show_default=True,
-            envvar=f"USAGEBILL_{field.upper()}",
-            show_envvar=True,
-            help=text,
-        )(decorated)
+    for field in reversed(_SETTINGS):
+        decorated = _settings_option(field)(decorated)
     return cast(F, decorated)
 
 

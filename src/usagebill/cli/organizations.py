@@ -5,12 +5,26 @@ from __future__ import annotations
 import os
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Literal
 
 import click
 
-from usagebill.cli.options import as_json, database, named, opened, print_json, print_table, refusals
+from usagebill.cli.options import (
+    as_json,
+    database,
+    named,
+    opened,
+    print_json,
+    print_table,
+    private_networks_option,
+    refusals,
+)
+from usagebill.core.api_logs import without_signature
 from usagebill.core.errors import NotAllowed
 from usagebill.operations import api_keys, organizations as operations
+from usagebill.operations.webhooks import endpoints_of_only_organization
+from usagebill.outside.bounded_http import is_private
+from usagebill.process.settings import Settings
 from usagebill.storage.archives import UnusableArchive, contents_of, read_archive, rows_of, write_archive
 from usagebill.storage.stores import store_at
 from usagebill.views.formats import instant_text
@@ -23,17 +37,36 @@ def organizations() -> None:
 
 @organizations.command()
 @click.argument("name")
+@private_networks_option
 @database()
 @as_json
-def create(name: str, path: str, json_output: bool) -> None:
-    """Create an organization with a first API key, which is shown only now."""
-    with opened(path) as billing:
+def create(name: str, private_networks: Literal["auto", "allowed", "refused"], path: str, json_output: bool) -> None:
+    """Create an organization with a first API key, which is shown only now.
+
+    The second one of a file ends the first one's webhooks to private addresses, unless --private-networks allows them
+    wherever webhooks are sent from. The command says which.
+    """
+    with opened(path, settings=Settings(private_networks=private_networks)) as billing:
+        ended = [
+            without_signature(endpoint.webhook_url)
+            for endpoint in billing.reading(endpoints_of_only_organization)
+            if is_private(endpoint.webhook_url)
+        ]
         made = billing.store.write(None, lambda tx: operations.create(tx, billing.clock.now(), name))
         key, value = billing.writing(lambda work: api_keys.create(work), made)
     if json_output:
-        print_json({"id": made.id, "name": made.name, "api_key": {"id": key.id, "value": value}})
-    else:
-        click.echo(f"organization  {made.id}  {made.name}\nAPI key       {value}  (shown this once)")
+        shown = {"id": made.id, "name": made.name, "api_key": {"id": key.id, "value": value}}
+        print_json({**shown, "webhooks_ended": ended})
+        return
+    click.echo(f"organization  {made.id}  {made.name}\nAPI key       {value}  (shown this once)")
+    if ended:
+        click.echo(
+            "These webhooks are no longer sent, as a file of several organizations sends none to private addresses"
+            " (`--private-networks allowed` of serve and work permits them):",
+            err=True,
+        )
+    for url in ended:
+        click.echo(f"  {url}", err=True)
 
 
 @organizations.command("list")

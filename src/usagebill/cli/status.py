@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import click
 
 from usagebill.cli.options import Seconds, as_json, database, opened, print_json
+from usagebill.core.api_logs import without_signature
 from usagebill.core.processes import Process
 from usagebill.operations.standing import Standing, next_run, standing
 from usagebill.storage.addresses import is_url
@@ -26,16 +27,16 @@ _WORTH_RETURNING = 64 << 20
     default=300.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long a job may be overdue, or an event unsent to the event store, before that is a standstill.",
+    help="How long a job may be overdue, an event unsent to the event store, or an endpoint failing.",
 )
 @database()
 @as_json
 def status(max_age: float, path: str, json_output: bool) -> None:
     """Show whether billing is working: due and failed jobs, live workers, invoices and webhooks by status.
 
-    Exits with 1 if jobs are due, or events wait for an event store in use, for longer than --max-age, if jobs have
-    failed, payments differ from their provider's list, the event store is not believed, or the machine's clock is
-    refused. The file is only read.
+    Exits with 1 if jobs are due, events wait for an event store in use, or webhooks fail, for longer than --max-age, if
+    jobs have failed, payments differ from their provider's list, the event store is not believed, or the clock of the
+    machine is refused. The file is only read.
     """
     with opened(path, read_only=True) as billing:
         known = standing(billing.store, billing.clock.now())
@@ -134,6 +135,15 @@ def _shown(known: Standing, run: tuple[datetime, int] | None, problems: list[str
         ],
         "invoices": dict(known.invoices),
         "webhooks": dict(known.webhooks),
+        "webhooks_failing": [
+            {
+                "organization_id": endpoint.organization_id,
+                "webhook_endpoint_id": endpoint.id,
+                "webhook_url": without_signature(endpoint.webhook_url),
+                "failing_since": _text(endpoint.failing_since),
+            }
+            for endpoint in known.failing_endpoints
+        ],
     }
 
 
@@ -190,6 +200,9 @@ def _print(known: Standing, run: tuple[datetime, int] | None, problems: list[str
     click.echo(f"unbilled  {unbilled}; `usagebill events unbilled` counts now")
     click.echo(f"invoices  {_listed(known.invoices)}")
     click.echo(f"webhooks  {_listed(known.webhooks)}")
+    for endpoint in known.failing_endpoints:
+        url = without_signature(endpoint.webhook_url)
+        click.echo(f"failing   webhooks to {url} since {_text(endpoint.failing_since)}")
     for problem in problems:
         click.echo(f"problem   {problem}")
     if not problems:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Any
 
 import click
 
 from usagebill.billing import Billing
-from usagebill.cli.options import as_json, database, named, opened, organization_option, print_json, print_table
+from usagebill.cli.options import (
+    as_json,
+    database,
+    instant,
+    named,
+    opened,
+    organization_option,
+    print_json,
+    print_table,
+)
 from usagebill.core.derived_keys import Purpose, derived_key
 from usagebill.core.errors import NotAllowed
 from usagebill.core.webhooks import MessageStatus
@@ -125,7 +136,79 @@ def _resent(billing: Billing, id: str | None, endpoint: str | None, event_types:
 
 
 @webhooks.command()
-@click.option("--hmac", "kind", flag_value="hmac_key", help="The organization's secret for `hmac` signatures instead.")
+@database()
+@organization_option
+@as_json
+def endpoints(path: str, organization: str | None, json_output: bool) -> None:
+    """List the endpoints that messages are sent to, and since when they fail."""
+    with opened(path, organization) as billing:
+        rows = [dict(shown) for shown in billing.view(billing.webhook_endpoints.list(per_page=1000))]
+    if json_output:
+        print_json(rows)
+        return
+    unset = {"old_secret_expires_at": None, "failing_since": None}
+    table = [{**unset, **row, "id": row["svc_id"]} for row in rows]
+    print_table(("id", "webhook_url", "signature_algo", *unset), table, "no endpoints")
+
+
+def _known_endpoint(id: str) -> AbstractContextManager[None]:
+    return named(f"no endpoint has the id {id}: see `usagebill webhooks endpoints`")
+
+
+@webhooks.command("rotate-secret")
+@click.argument("endpoint")
+@click.option(
+    "--old-expires-at",
+    type=instant,
+    metavar="TIME",
+    help="When the old secret stops signing; until then both do (default: in 24 hours).",
+)
+@click.option("--at-once", is_flag=True, help="The old secret stops signing now.")
+@database()
+@organization_option
+@as_json
+def rotate_secret(
+    endpoint: str,
+    old_expires_at: datetime | None,
+    at_once: bool,
+    path: str,
+    organization: str | None,
+    json_output: bool,
+) -> None:
+    """Give an `hmac` endpoint a new secret, and show it, this once."""
+    if at_once and old_expires_at is not None:
+        raise click.UsageError("the old secret ends --at-once or --old-expires-at a time")
+    chosen: dict[str, Any] = {}
+    if at_once or old_expires_at is not None:
+        chosen["old_secret_expires_at"] = None if old_expires_at is None else old_expires_at.isoformat()
+    with opened(path, organization) as billing, _known_endpoint(endpoint):
+        shown = billing.view(billing.webhook_endpoints.rotate_secret(endpoint, **chosen))
+    if json_output:
+        print_json(shown)
+        return
+    until = shown.get("old_secret_expires_at")
+    click.echo(f"secret      {shown['secret']}  (shown this once)")
+    click.echo("old secret  " + (f"signs too until {until}" if until else "signs no longer"))
+
+
+@webhooks.command("end-old-secret")
+@click.argument("endpoint")
+@database()
+@organization_option
+def end_old_secret(endpoint: str, path: str, organization: str | None) -> None:
+    """End the older of an endpoint's two secrets at once."""
+    with opened(path, organization) as billing, _known_endpoint(endpoint):
+        billing.webhook_endpoints.end_old_secret(endpoint)
+    click.echo("one secret signs")
+
+
+@webhooks.command()
+@click.option(
+    "--hmac",
+    "kind",
+    flag_value="hmac_key",
+    help="The organization's secret for `hmac` signatures instead: that of endpoints whose own was never rotated.",
+)
 @click.option("--bridge", "kind", flag_value="bridge_key", help="The secret of what is pushed to bridges instead.")
 @database()
 @organization_option

@@ -249,6 +249,13 @@ CODES: Mapping[str, Refusal] = {
     "not_equal_to_total_amount": Refusal("is only a part of the invoice", "set off all of it"),
     "payment_request_is_already_succeeded": Refusal("is paid", "there is nothing left to pay"),
     "invoice_is_not_payable": Refusal("cannot be paid", "only issued invoices can"),
+    # Webhook endpoints
+    "has_no_secret": Refusal(
+        "the endpoint's messages are signed by the organization's key pair", "rotate the secrets of `hmac` endpoints"
+    ),
+    "two_secrets_are_valid": Refusal(
+        "the endpoint has two valid secrets", "end the older one first: DELETE /webhook_endpoints/{id}/old_secret"
+    ),
     # Payment and tax providers
     "customer_has_no_payment_method": Refusal("the customer has no payment method", "let the customer add one"),
     "no_linked_payment_provider": Refusal("the customer has no payment provider", "link one: `billing_configuration`"),

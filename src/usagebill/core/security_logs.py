@@ -139,13 +139,16 @@ def _endpoint_event(change: Change) -> SecurityEvent | None:
     plain = {"webhook_url": endpoint.webhook_url, "signature_algo": endpoint.signature_algo}
     if change.old is None or change.new is None:
         return SecurityEvent(f"webhook_endpoint.{'created' if change.old is None else 'deleted'}", plain)
-    changed = changed_fields(change.old, change.new)
+    # An endpoint fails, and works again, by itself.
+    changed = changed_fields(change.old, change.new) - {"failing_since"}
     if not changed:
         return None
     resources: dict[str, Any] = {"webhook_url": endpoint.webhook_url}
     for name in ("webhook_url", "signature_algo"):
         if name in changed:
             resources[name] = _moved(getattr(change.old, name), getattr(change.new, name))
+    if "secrets" in changed:
+        resources["secrets"] = "changed"
     return SecurityEvent("webhook_endpoint.updated", resources)
 
 

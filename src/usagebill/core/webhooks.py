@@ -133,8 +133,19 @@ OBJECT_TYPES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSecret:
+    """A secret that signs messages by `hmac` until `expires_at`; None: for good."""
+
+    value: str = field(repr=False)
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookEndpoint:
-    """`event_types`: None subscribes to all events, an empty list to none."""
+    """`event_types`: None subscribes to all events, an empty list to none. `secrets` are its own, oldest first; an
+    endpoint without one has the organization's. `failing_since`: when the first of the attempts failed that have failed
+    without one that succeeded since; None if the last one succeeded.
+    """
 
     id: str
     organization_id: str
@@ -144,6 +155,8 @@ class WebhookEndpoint:
     signature_algo: str = SignatureAlgorithm.JWT
     name: str | None = None
     event_types: tuple[str, ...] | None = None
+    secrets: tuple[WebhookSecret, ...] = field(default=(), repr=False)
+    failing_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +268,31 @@ def endpoint_problems(
     return problems
 
 
+def valid_secrets(endpoint: WebhookEndpoint, shared: str, now: datetime) -> tuple[WebhookSecret, ...]:
+    """The secrets that sign an endpoint's messages at `now`, oldest first; the last of them does not expire.
+
+    `shared` is the organization's secret.
+    """
+    secrets = endpoint.secrets or (WebhookSecret(value=shared),)
+    return tuple(secret for secret in secrets if secret.expires_at is None or secret.expires_at > now)
+
+
+def with_new_secret(
+    endpoint: WebhookEndpoint, shared: str, value: str, now: datetime, old_expires_at: datetime | None
+) -> WebhookEndpoint:
+    """The endpoint with a secret of this value; the present one signs too, until `old_expires_at` (None: no longer).
+
+    Raises `Invalid` if messages are not signed with a secret, or two are valid already.
+    """
+    if endpoint.signature_algo != SignatureAlgorithm.HMAC:
+        raise Invalid(signature_algo="has_no_secret")
+    present, *more = valid_secrets(endpoint, shared, now)
+    if more:
+        raise Invalid(secret="two_secrets_are_valid")
+    old = () if old_expires_at is None else (replace(present, expires_at=old_expires_at),)
+    return replace(endpoint, secrets=(*old, WebhookSecret(value=value)), updated_at=now)
+
+
 def header_prefix(id_prefix: str) -> str:
     """The prefix of a message's header names: `X-Svc-` if ids begin with `svc_`."""
     words = [word.capitalize() for word in id_prefix.split("_") if word]
@@ -287,6 +325,14 @@ def after_attempt(
         endpoint=url,
         updated_at=now,
     )
+
+
+def endpoint_after_attempt(endpoint: WebhookEndpoint, message: WebhookMessage) -> WebhookEndpoint:
+    """The endpoint once an attempt to deliver this message to it has succeeded or failed."""
+    if message.status == MessageStatus.SUCCEEDED:
+        return endpoint if endpoint.failing_since is None else replace(endpoint, failing_since=None)
+    is_known = endpoint.failing_since is not None or endpoint.webhook_url != message.endpoint
+    return endpoint if is_known else replace(endpoint, failing_since=message.updated_at)
 
 
 def delivery_lane(endpoint_id: str) -> str:

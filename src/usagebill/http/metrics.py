@@ -194,6 +194,11 @@ def _families(known: Standing) -> Iterator[Metric]:
     for status, count in known.webhooks.items():
         messages.add_metric([status], count)
     yield messages
+    yield GaugeMetricFamily(
+        "usagebill_webhook_endpoints_failing",
+        "Endpoints whose last webhook was not accepted.",
+        value=len(known.failing_endpoints),
+    )
 
 
 def _seconds(instant: datetime | None) -> float | None:

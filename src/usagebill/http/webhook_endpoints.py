@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import webhook_endpoints, webhooks
+from usagebill.resources.result_views import rotated_secret_view
 from usagebill.views.webhooks import (
     public_key_bytes,
     public_key_view,
@@ -112,5 +113,23 @@ ENDPOINTS = [
         returns="webhook_endpoint",
         view=webhook_endpoint_view,
         summary="Delete a webhook endpoint and its messages",
+    ),
+    Endpoint(
+        "POST",
+        "/webhook_endpoints/{id}/rotate_secret",
+        webhook_endpoints.rotate_secret,
+        find=webhook_endpoints.get,
+        body=webhook_endpoints.SecretRotationInput,
+        returns="webhook_endpoint",
+        view=rotated_secret_view,
+        summary="Give a webhook endpoint a new secret; it is shown only now",
+    ),
+    Endpoint(
+        "DELETE",
+        "/webhook_endpoints/{id}/old_secret",
+        webhook_endpoints.end_old_secret,
+        returns="webhook_endpoint",
+        view=webhook_endpoint_view,
+        summary="End the old secret of a webhook endpoint at once",
     ),
 ]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from usagebill.core.api_logs import without_signature
 from usagebill.core.event_shipments import EventShipment
 from usagebill.core.event_sources import RefusedEvent
 from usagebill.core.invoices.life_cycle import InvoiceStatus
@@ -17,10 +18,10 @@ from usagebill.core.organizations import Organization
 from usagebill.core.payment_audit import ProviderAudit
 from usagebill.core.processes import Process, missing
 from usagebill.core.tasks import BillCustomer
-from usagebill.core.webhooks import MessageStatus, WebhookMessage
+from usagebill.core.webhooks import MessageStatus, WebhookEndpoint, WebhookMessage
 from usagebill.operations import organizations
 from usagebill.operations.provider_audits import last_audits
-from usagebill.storage.conditions import eq
+from usagebill.storage.conditions import eq, present
 from usagebill.storage.jobs import task_of
 from usagebill.storage.ports import Store, Transaction
 
@@ -59,6 +60,7 @@ class Standing:
     is the number of listed entries of files and brokers that are no events. `shipping` has an entry per event store and
     organization, `provider_audits` one per connection whose payments were compared with its provider's list. The jobs
     of `disabled` organizations stand still.
+    `failing_endpoints` are those whose last webhook was not accepted.
     """
 
     at: datetime
@@ -73,6 +75,7 @@ class Standing:
     shipping: tuple[Shipping, ...] = ()
     provider_audits: tuple[ProviderAudit, ...] = ()
     disabled: tuple[Organization, ...] = ()
+    failing_endpoints: tuple[WebhookEndpoint, ...] = ()
 
     @property
     def live(self) -> tuple[Process, ...]:
@@ -107,7 +110,7 @@ class Standing:
         """Problems that need a person, in words; empty if billing is running.
 
         A due job that has waited longer than `max_age` is a standstill, and so is an event not sent for that long to an
-        event store in use, or a source in which messages have waited all that time.
+        event store in use, or a source in which messages have waited all that time. Webhooks may fail for that long.
         """
         problems: list[str] = []
         waited = self.queue.age_of_oldest(self.at)
@@ -125,6 +128,12 @@ class Standing:
                 command = f"`usagebill audit --provider {audit.connection_code}`"
                 problems.append(f"{audit.differences} payments differ from {audit.connection_code}: see {command}")
         problems += self._of_consumers(max_age)
+        problems += [
+            f"webhooks to {without_signature(endpoint.webhook_url)} have failed since {since:%Y-%m-%d %H:%M} UTC"
+            f" (organization {endpoint.organization_id}): see `usagebill webhooks list`"
+            for endpoint in self.failing_endpoints
+            if (since := endpoint.failing_since) is not None and self.at - since > max_age
+        ]
         for shipping in self.shipping:
             if not shipping.counts:
                 continue
@@ -174,6 +183,9 @@ def standing(store: Store, now: datetime) -> Standing:
             unbilled=_unbilled(counts),
             unbilled_at=min((task.counted_at for task in counts if task.counted_at is not None), default=None),
             refused_events=sum(snapshot.count(RefusedEvent) for snapshot in scoped),
+            failing_endpoints=tuple(
+                endpoint for snapshot in scoped for endpoint in snapshot.find(WebhookEndpoint, present("failing_since"))
+            ),
             provider_audits=tuple(audit for snapshot in scoped for audit in last_audits(snapshot)),
             shipping=tuple(
                 shipping_of(snapshot, shipment) for snapshot in scoped for shipment in snapshot.find(EventShipment)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from secrets import token_hex
 from urllib.parse import urlsplit
 
 from usagebill.core.addresses import names_private
 from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.instants import parse_instant
+from usagebill.core.secrets import Secret
 from usagebill.core.tasks import DeliverWebhook
 from usagebill.core.webhooks import (
     SignatureAlgorithm,
@@ -14,6 +18,7 @@ from usagebill.core.webhooks import (
     WebhookMessage,
     endpoint_problems,
     sent_event_types,
+    with_new_secret,
 )
 from usagebill.operations import webhooks
 from usagebill.operations.backlog import Unrelated, without_backlog
@@ -31,6 +36,33 @@ class WebhookEndpointInput:
     signature_algo: Maybe[str] = described("How messages are signed.", values=tuple(SignatureAlgorithm), default="jwt")
     name: Maybe[str] = ABSENT
     event_types: Maybe[object] = ABSENT
+
+
+# How long the old secret stays valid, unless it is said: long enough to give the new one to the receiver.
+_OLD_SECRET_KEPT = timedelta(hours=24)
+_SECRET_BYTES = 32
+
+
+@Input
+class SecretRotationInput:
+    """`old_secret_expires_at`: null ends the old secret at once."""
+
+    old_secret_expires_at: Maybe[str] = described(
+        "When the old secret stops signing; null: at once.", default="in 24 hours", example="2100-01-01T00:00:00Z"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotatedSecret:
+    """An endpoint and its new secret, which is not shown again."""
+
+    endpoint: WebhookEndpoint
+    hidden: Secret
+
+    @property
+    def secret(self) -> str:
+        """The value that signs messages."""
+        return self.hidden.value
 
 
 def get(reader: Reader, id: str) -> WebhookEndpoint:
@@ -79,6 +111,8 @@ def update(work: Work, id: str, request: WebhookEndpointInput) -> WebhookEndpoin
     if "event_types" in sent:
         sent["event_types"] = sent_event_types(sent["event_types"])
     after = replace(before, updated_at=work.now, **sent)
+    if after.webhook_url != before.webhook_url:
+        after = replace(after, failing_since=None)
     problems = _problems(work, after, before)
     if problems:
         raise Invalid(problems)
@@ -95,6 +129,39 @@ def delete(work: Work, id: str) -> WebhookEndpoint:
         work.cancel(DeliverWebhook(message_id=message.id))
     work.tx.delete(*messages, endpoint)
     return endpoint
+
+
+@without_backlog(Unrelated.CONNECTION)
+def rotate_secret(work: Work, id: str, request: SecretRotationInput) -> RotatedSecret:
+    """Give an `hmac` endpoint a new secret. Until the old one expires, messages have a signature by each.
+
+    Raises `NotFound`, and `Invalid` for an endpoint that is signed by `jwt` or has two valid secrets already.
+    """
+    secret = Secret(token_hex(_SECRET_BYTES))
+    old_expires_at = _old_expires_at(request.old_secret_expires_at, work.now)
+    after = with_new_secret(get(work, id), work.organization.hmac_key, secret.value, work.now, old_expires_at)
+    work.tx.replace(after)
+    return RotatedSecret(endpoint=after, hidden=secret)
+
+
+def _old_expires_at(sent: Maybe[str], now: datetime) -> datetime | None:
+    if sent is ABSENT:
+        return now + _OLD_SECRET_KEPT
+    if sent is None:
+        return None
+    instant = parse_instant(sent)
+    if instant is None or instant <= now:
+        raise Invalid(old_secret_expires_at="invalid_date")
+    return instant
+
+
+@without_backlog(Unrelated.CONNECTION)
+def end_old_secret(work: Work, id: str) -> WebhookEndpoint:
+    """Sign with the newest secret alone from now on. Raises `NotFound`."""
+    before = get(work, id)
+    after = replace(before, secrets=before.secrets[-1:], updated_at=work.now)
+    work.tx.replace(after)
+    return after
 
 
 def _problems(reader: Reader, endpoint: WebhookEndpoint, before: WebhookEndpoint | None = None) -> dict[str, list[str]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
+from secrets import randbelow
 from typing import TYPE_CHECKING
 
 from usagebill.core.days import next_time_of_day
@@ -25,10 +25,12 @@ from usagebill.core.webhooks import (
     WebhookMessage,
     after_attempt,
     delivery_lane,
+    endpoint_after_attempt,
     header_prefix,
     public_key_text,
     retry_milliseconds,
     sign_hmac,
+    valid_secrets,
 )
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, value_or
@@ -63,14 +65,15 @@ _KEY_BITS = 2048
 class Attempt:
     """A request to make: the address, the exact body, and the key of its signature.
 
-    `key` is the organization's key pair for jwt, None until it is made (`signing_key`), and its secret for hmac.
+    `key` is the organization's key pair for jwt, None until it is made (`signing_key`), and for hmac the endpoint's
+    valid secrets, oldest first.
     """
 
     message_id: str
     url: str
     body: bytes
     signature_algo: str
-    key: SigningKey | str | None = field(repr=False)
+    key: SigningKey | tuple[str, ...] | None = field(repr=False)
     issuer: str
     header_prefix: str
     public_only: bool
@@ -232,12 +235,13 @@ def prepare(work: Work, task: DeliverWebhook) -> Attempt | None:
     if message is None or endpoint is None or message.status == MessageStatus.SUCCEEDED:
         return None
     signs_jwt = endpoint.signature_algo == SignatureAlgorithm.JWT
+    secrets = valid_secrets(endpoint, work.organization.hmac_key, work.now)
     return Attempt(
         message_id=message.id,
         url=endpoint.webhook_url,
         body=message.payload.encode(),
         signature_algo=endpoint.signature_algo,
-        key=work.tx.first(SigningKey) if signs_jwt else work.organization.hmac_key,
+        key=work.tx.first(SigningKey) if signs_jwt else tuple(secret.value for secret in secrets),
         issuer=work.settings.public_url,
         header_prefix=header_prefix(work.settings.id_prefix),
         public_only=reaches_public_only(work),
@@ -246,8 +250,8 @@ def prepare(work: Work, task: DeliverWebhook) -> Attempt | None:
 
 def signed_headers(attempt: Attempt) -> dict[str, str]:
     """The headers of a request. Signing is slow, so call it outside transactions."""
-    if isinstance(attempt.key, str):
-        signature = sign_hmac(attempt.key, attempt.body)
+    if isinstance(attempt.key, tuple):
+        signature = ",".join(sign_hmac(secret, attempt.body) for secret in attempt.key)
     else:
         assert attempt.key is not None
         import jwt
@@ -283,6 +287,13 @@ def reaches_public_only(reader: Reader) -> bool:
     return chosen == "refused" or (chosen == "auto" and reader.tx.is_shared())
 
 
+def endpoints_of_only_organization(reader: Reader) -> list[WebhookEndpoint]:
+    """The endpoints that may have private addresses only as long as the store holds one organization."""
+    if reader.settings.private_networks != "auto" or reader.tx.is_shared():
+        return []
+    return reader.tx.find(WebhookEndpoint, order=[asc("webhook_url")])
+
+
 def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, response: str) -> WebhookMessage | None:
     """Store the outcome of an attempt, and schedule the next one if it failed and attempts are left.
 
@@ -295,8 +306,11 @@ def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, r
         return None
     after = after_attempt(message, work.now, http_status, response, made.url, work.settings.webhook_attempts)
     work.tx.replace(after)
+    endpoint = work.tx.get(WebhookEndpoint, message.webhook_endpoint_id)
+    if endpoint is not None and (known := endpoint_after_attempt(endpoint, after)) != endpoint:
+        work.tx.replace(known)
     if after.status == MessageStatus.RETRYING:
-        wait = timedelta(milliseconds=retry_milliseconds(after.retries, secrets.randbelow(1001)))
+        wait = timedelta(milliseconds=retry_milliseconds(after.retries, randbelow(1001)))
         lane = delivery_lane(message.webhook_endpoint_id)
         work.schedule(DeliverWebhook(message_id=message.id), work.now + wait, lane=lane)
     return after

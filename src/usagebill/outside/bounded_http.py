@@ -113,6 +113,22 @@ def _check_literal(host: str) -> None:
         raise PrivateAddress(f"{host} is not on the public internet")
 
 
+def is_private(url: str) -> bool:
+    """Whether a URL leads to no address on the public internet, as this machine's resolver knows its host.
+
+    False for a URL that cannot be sent to, and a host without an address.
+    """
+    try:
+        host = _Target.at(url).host
+        _check_literal(host)
+        known = socket.getaddrinfo(host, None)
+    except PrivateAddress:
+        return True
+    except (OSError, ValueError):
+        return False
+    return not any(is_public(str(entry[4][0])) for entry in known)
+
+
 def _left(deadline: float) -> float:
     """The seconds until a deadline. Raises TimeoutError if it has passed."""
     seconds = deadline - time.monotonic()

@@ -21,6 +21,7 @@ from usagebill.operations import (
     webhooks,
 )
 from usagebill.resources.bindings import Message, Messages, Resource, Views, command, query
+from usagebill.resources.result_views import rotated_secret_view
 from usagebill.views.payment_providers import (
     PaymentProviderErrorView,
     payment_connection_view,
@@ -99,13 +100,18 @@ class WebhookEndpoints(Resource):
 
     permission = "webhook_endpoint"
 
-    views: ClassVar[Views] = {WebhookEndpoint: webhook_endpoint_view}
+    views: ClassVar[Views] = {
+        WebhookEndpoint: webhook_endpoint_view,
+        webhook_endpoints.RotatedSecret: rotated_secret_view,
+    }
 
     create = command(webhook_endpoints.create)
     update = command(webhook_endpoints.update)
     get = query(webhook_endpoints.get)
     list = query(webhook_endpoints.list_all)
     delete = command(webhook_endpoints.delete)
+    rotate_secret = command(webhook_endpoints.rotate_secret)
+    end_old_secret = command(webhook_endpoints.end_old_secret)
 
 
 class Webhooks(Resource):

@@ -12,6 +12,7 @@ from usagebill.operations.payment_pages import SetupPage
 from usagebill.operations.progressive_billing import LifetimeUsageNow
 from usagebill.operations.users import SignInLink
 from usagebill.operations.wallet_transactions import TopUpPage
+from usagebill.operations.webhook_endpoints import RotatedSecret
 from usagebill.queries.customers import customer_of
 from usagebill.runtime.work import Reader
 from usagebill.views.api_keys import ApiKeyView, api_key_view
@@ -21,6 +22,7 @@ from usagebill.views.lifetime_usage import LifetimeUsageView, lifetime_usage_obj
 from usagebill.views.payment_providers import CheckoutUrlView, checkout_url_view
 from usagebill.views.plans import ChargeFilterView, filter_view
 from usagebill.views.users import UserView, user_view
+from usagebill.views.webhooks import RotatedSecretView, webhook_endpoint_view
 
 
 class PaymentDetailsView(TypedDict):
@@ -70,6 +72,11 @@ class SignInLinkView(TypedDict):
 def sign_in_link_view(reader: Reader, link: SignInLink) -> SignInLinkView:
     """A link that signs a user in, which is shown only now."""
     return {"user": user_view(reader, link.user), "url": link.url, "expires_at": instant_text(link.expires_at)}
+
+
+def rotated_secret_view(reader: Reader, rotated: RotatedSecret) -> RotatedSecretView:
+    """An endpoint with its new secret, which is shown only now."""
+    return {**webhook_endpoint_view(reader, rotated.endpoint), "secret": rotated.secret}
 
 
 def setup_page_view(_: Reader, page: SetupPage) -> CheckoutUrlView:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from usagebill.core.webhooks import Resent, WebhookEndpoint, WebhookMessage
 from usagebill.runtime.work import Reader
@@ -17,6 +17,12 @@ class WebhookEndpointView(TypedDict):
     name: str | None
     event_types: list[str] | None
     created_at: Instant
+    old_secret_expires_at: NotRequired[Instant]
+    failing_since: NotRequired[Instant]
+
+
+class RotatedSecretView(WebhookEndpointView):
+    secret: str
 
 
 class WebhookMessageView(TypedDict):
@@ -45,8 +51,10 @@ class PublicKeyView(TypedDict):
 
 
 def webhook_endpoint_view(reader: Reader, endpoint: WebhookEndpoint) -> WebhookEndpointView:
-    """The endpoint with its event types and signature algorithm."""
-    return {
+    """The endpoint with its event types and signature algorithm. While it has two secrets it shows when the old one
+    expires, and while its messages fail since when.
+    """
+    shown: WebhookEndpointView = {
         "svc_id": endpoint.id,
         "svc_organization_id": endpoint.organization_id,
         "webhook_url": endpoint.webhook_url,
@@ -55,6 +63,12 @@ def webhook_endpoint_view(reader: Reader, endpoint: WebhookEndpoint) -> WebhookE
         "event_types": None if endpoint.event_types is None else list(endpoint.event_types),
         "created_at": instant_text(endpoint.created_at),
     }
+    for secret in endpoint.secrets:
+        if secret.expires_at is not None and secret.expires_at > reader.now:
+            shown["old_secret_expires_at"] = instant_text(secret.expires_at)
+    if endpoint.failing_since is not None:
+        shown["failing_since"] = instant_text(endpoint.failing_since)
+    return shown
 
 
 def webhook_message_view(reader: Reader, message: WebhookMessage) -> WebhookMessageView:

@@ -35,6 +35,7 @@ FORMS: Mapping[str, str] = {
     "PaymentAnswer": "Payment",
     "PaymentRequestDetails": "PaymentRequest",
     "PlanSummary": "Plan",
+    "RotatedSecret": "WebhookEndpoint",
     "SubscriptionAndPlan": "Subscription",
     "SubscriptionMessage": "Subscription",
     "TaxDetails": "Tax",
