@@ -58,6 +58,8 @@ OWN = {
     ("POST", "/credit_notes/{credit_note_id}/retry_refund"),
     ("GET", "/webhooks"),
     ("GET", "/webhooks/{id}"),
+    ("POST", "/webhook_endpoints/{id}/rotate_secret"),
+    ("DELETE", "/webhook_endpoints/{id}/old_secret"),
     ("POST", "/webhooks/{id}/resend"),
     ("POST", "/webhooks/resend_failed"),
 }
@@ -100,7 +102,15 @@ def test_every_operation_was_asked(answers: dict[tuple[str, str], tuple[str, Any
 
 # Fields that an answer may leave out.
 OPTIONAL = {
-    *("from_date", "to_date", "metadata", "minimum_commitment", "usage_thresholds", "applied_usage_thresholds"),
+    *(
+        "old_secret_expires_at",
+        "from_date",
+        "to_date",
+        "metadata",
+        "minimum_commitment",
+        "usage_thresholds",
+        "applied_usage_thresholds",
+    ),
     "projected_amount_cents",
 }
 
