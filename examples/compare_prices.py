@@ -23,7 +23,7 @@ CUSTOMERS = 20
 
 
 def set_up(billing: Billing) -> None:
-    calls = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="sum_agg", field_name="count")
+    billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="sum_agg", field_name="count")
     for code, price in PLANS.items():
         billing.plans.create(
             name=code.title(),
@@ -32,7 +32,7 @@ def set_up(billing: Billing) -> None:
             amount_cents=0,
             amount_currency="EUR",
             pay_in_advance=False,
-            charges=[{"billable_metric_id": calls.id, **price}],
+            charges=[{"billable_metric_code": "calls", **price}],
         )
 
 

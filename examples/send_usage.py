@@ -51,12 +51,8 @@ def main() -> None:
     try:
         with httpx.Client(base_url=shown["url"] + "/api/v1", headers=headers) as client:
             metric = {"name": "Calls", "code": "calls", "aggregation_type": "count_agg"}
-            made = client.post("/billable_metrics", json={"billable_metric": metric}).json()["billable_metric"]
-            charge = {
-                "billable_metric_id": made["svc_id"],
-                "charge_model": "standard",
-                "properties": {"amount": "0.01"},
-            }
+            client.post("/billable_metrics", json={"billable_metric": metric})
+            charge = {"billable_metric_code": "calls", "charge_model": "standard", "properties": {"amount": "0.01"}}
             plan = {"name": "Basic", "code": "basic", "interval": "monthly", "amount_cents": 0, "pay_in_advance": False}
             client.post("/plans", json={"plan": {**plan, "amount_currency": "EUR", "charges": [charge]}})
             client.post("/customers", json={"customer": {"external_id": "acme", "currency": "EUR"}})

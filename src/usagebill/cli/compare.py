@@ -59,9 +59,9 @@ def compare(
 ) -> None:
     """Price the usage of PLAN's subscriptions under OTHER, too: the code of a plan, or a JSON or YAML file of one.
 
-    A file has the fields of POST /plans; its charges may name metrics by `billable_metric_code`. Amounts are before
-    taxes, coupons and credits. All usage is priced as one period in arrears, and amounts per interval by their share of
-    days; trials are left out. Changes nothing, and reads from one snapshot.
+    A file has the fields of POST /plans. Amounts are before taxes, coupons and credits. All usage is priced as one
+    period in arrears, and amounts per interval by their share of days; trials are left out. Changes nothing, and reads
+    from one snapshot.
     """
     if (start is None) != (end is None):
         raise click.UsageError("--from and --to go together")

@@ -34,19 +34,19 @@ def _ranges(rate: str, *steps: tuple[int | None, str, str]) -> list[dict[str, ob
 
 _CHARGES: list[dict[str, Any]] = [
     {
-        "metric": "hop",
+        "billable_metric_code": "hop",
         "charge_model": "package",
         "invoice_display_name": "Hops, in tens",
         "properties": {"amount": "450", "package_size": 10, "free_units": 20},
     },
     {
-        "metric": "hop",
+        "billable_metric_code": "hop",
         "charge_model": "standard",
         "invoice_display_name": "Gates used by hops",
         "properties": {"amount": "18.50", "pricing_group_keys": ["origin"]},
     },
     {
-        "metric": "commuter",
+        "billable_metric_code": "commuter",
         "charge_model": "volume",
         "invoice_display_name": "Parking of commuter aircraft",
         "properties": {
@@ -54,7 +54,7 @@ _CHARGES: list[dict[str, Any]] = [
         },
     },
     {
-        "metric": "short_haul",
+        "billable_metric_code": "short_haul",
         "charge_model": "graduated",
         "invoice_display_name": "Short-haul miles",
         "properties": {
@@ -73,13 +73,13 @@ _CHARGES: list[dict[str, Any]] = [
         ],
     },
     {
-        "metric": "medium_haul",
+        "billable_metric_code": "medium_haul",
         "charge_model": "percentage",
         "invoice_display_name": "Air time of medium hauls",
         "properties": {"rate": "35", "fixed_amount": "4.20", "free_units_per_events": 10},
     },
     {
-        "metric": "medium_haul",
+        "billable_metric_code": "medium_haul",
         "charge_model": "graduated_percentage",
         "invoice_display_name": "Noise levy on medium hauls",
         "properties": {
@@ -87,25 +87,25 @@ _CHARGES: list[dict[str, Any]] = [
         },
     },
     {
-        "metric": "long_haul",
+        "billable_metric_code": "long_haul",
         "charge_model": "dynamic",
         "invoice_display_name": "Long hauls, as negotiated",
         "properties": {},
     },
     {
-        "metric": "transcontinental",
+        "billable_metric_code": "transcontinental",
         "charge_model": "standard",
         "invoice_display_name": "Standby crew, by the longest flight",
         "properties": {"amount": "12.75"},
     },
     {
-        "metric": "coast_to_coast",
+        "billable_metric_code": "coast_to_coast",
         "charge_model": "standard",
         "invoice_display_name": "Interest on miles not yet billed",
         "properties": {"amount": "0.00375"},
     },
     {
-        "metric": "island",
+        "billable_metric_code": "island",
         "charge_model": "standard",
         "invoice_display_name": "Fuel reserve, by the last flight",
         "properties": {"amount": "2.20"},
@@ -115,10 +115,9 @@ _CHARGES: list[dict[str, Any]] = [
 
 def set_up(billing: Billing) -> None:
     """Create the metrics, the tax, the add-on and the plan."""
-    ids: dict[str, str] = {}
     for code, (name, aggregation, field) in _METRICS.items():
         filters = [{"key": "origin", "values": ["EWR", "JFK", "LGA"]}] if code == "short_haul" else []
-        metric = billing.billable_metrics.create(
+        billing.billable_metrics.create(
             name=name,
             code=code,
             aggregation_type=aggregation,
@@ -126,10 +125,8 @@ def set_up(billing: Billing) -> None:
             filters=filters,
             weighted_interval="seconds" if aggregation == "weighted_sum_agg" else None,
         )
-        ids[code] = metric.id
     billing.taxes.create(name="Sales tax", code="sales_tax", rate="8.875", applied_to_organization=True)
     billing.add_ons.create(name="Slot at the gate", code="slot", amount_cents=90_000, amount_currency=CURRENCY)
-    charges = [{**charge, "billable_metric_id": ids[charge["metric"]]} for charge in _CHARGES]
     billing.plans.create(
         name="Airport services",
         code=PLAN,
@@ -137,7 +134,7 @@ def set_up(billing: Billing) -> None:
         amount_cents=250_000,
         amount_currency=CURRENCY,
         pay_in_advance=False,
-        charges=[{name: value for name, value in charge.items() if name != "metric"} for charge in charges],
+        charges=_CHARGES,
         fixed_charges=[
             {"add_on_code": "slot", "charge_model": "standard", "units": 2, "properties": {"amount": "900"}}
         ],

@@ -116,8 +116,8 @@ class Quarter:
         billing.payment_connections.create(
             kind="stripe", code="stripe", secret_key="sk_demo", webhook_secret="whsec_demo"
         )
-        calls = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
-        charge = {"billable_metric_id": calls.id, "charge_model": "standard", "properties": {"amount": "0.50"}}
+        billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
+        charge = {"billable_metric_code": "calls", "charge_model": "standard", "properties": {"amount": "0.50"}}
         plans: tuple[tuple[Literal["yearly", "monthly"], str, int], ...] = (
             ("yearly", "year", 1200_00),
             ("monthly", "team", 300_00),

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import Any
 
-from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.errors import Invalid, NotFound, placed
+from usagebill.core.errors import Invalid
 from usagebill.core.plans import PlanDefinition
 from usagebill.core.price_comparisons import ComparedSubscription
 from usagebill.core.subscriptions import Subscription
@@ -26,13 +24,9 @@ from usagebill.storage.conditions import Condition, asc, eq, present, within
 def drafted_plan(work: Work, fields: Mapping[str, object]) -> PlanDefinition:
     """A plan from these fields, which `plans.create` would accept; checked, but not stored.
 
-    A charge may name its metric by `billable_metric_code`. Raises `Invalid` and `NotFound`.
+    Raises `Invalid` and `NotFound`.
     """
-    sent = dict(fields)
-    charges = sent.get("charges")
-    if isinstance(charges, (list, tuple)):
-        sent["charges"] = [_with_metric(work, charge, position) for position, charge in enumerate(charges)]
-    named = {"name": "Compared", "code": "compared", **sent}
+    named = {"name": "Compared", "code": "compared", **fields}
     request = read(PlanInput, {**named, "code": f"{named['code']}-{work.new_id()}"})
 
     def make(alone: Work) -> PlanDefinition:
@@ -40,18 +34,6 @@ def drafted_plan(work: Work, fields: Mapping[str, object]) -> PlanDefinition:
 
     definition = work.dry_run(make)
     return replace(definition, plan=replace(definition.plan, code=str(named["code"])))
-
-
-def _with_metric(reader: Reader, charge: object, position: int) -> object:
-    if not isinstance(charge, Mapping) or "billable_metric_code" not in charge:
-        return charge
-    code = charge["billable_metric_code"]
-    metric = reader.tx.first(BillableMetric, eq("code", code))
-    if metric is None:
-        with placed(f"charges[{position}]"):
-            raise NotFound("billable_metric", code)
-    kept: dict[Any, Any] = {name: value for name, value in charge.items() if name != "billable_metric_code"}
-    return {**kept, "billable_metric_id": metric.id}
 
 
 def comparisons(

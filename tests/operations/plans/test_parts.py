@@ -55,6 +55,30 @@ def test_a_charge_needs_a_code_of_its_own(box: Scenario) -> None:
     assert box.get(CHARGES + "/t")["charge"] == added
 
 
+def test_charges_name_their_metric_by_id_or_code(box: Scenario) -> None:
+    traffic = box.metric("traffic", "count_agg")
+    body = {"billable_metric_code": "traffic", "charge_model": "standard", "code": "t"}
+    added = box.post(CHARGES, charge=body)["charge"]
+    assert (added["svc_billable_metric_id"], added["billable_metric_code"]) == (traffic, "traffic")
+    assert missing(box.send("POST", CHARGES, {"charge": {**body, "billable_metric_code": "x"}})) == "billable_metric"
+    assert missing(box.send("PUT", CHARGES + "/t", {"charge": {"billable_metric_code": "x"}})) == "billable_metric"
+    moved = box.put(CHARGES + "/t", charge={"billable_metric_code": "storage", "charge_model": "standard"})["charge"]
+    assert moved["billable_metric_code"] == "storage"
+
+
+def test_an_id_and_a_code_name_the_same_metric_or_add_on(box: Scenario) -> None:
+    storage = box.get("/billable_metrics/storage")["billable_metric"]["svc_id"]
+    box.metric("traffic", "count_agg")
+    charge = {"billable_metric_id": storage, "charge_model": "standard", "code": "s"}
+    other = box.send("POST", CHARGES, {"charge": {**charge, "billable_metric_code": "traffic"}})
+    assert refused(other) == {"billable_metric_code": ["value_is_invalid"]}
+    assert box.post(CHARGES, charge={**charge, "billable_metric_code": "storage"})["charge"]["code"] == "s"
+    fixed = {"add_on_id": box.add_on("seats", 200), "charge_model": "standard", "code": "s", "units": 1}
+    assert refused(box.send("POST", FIXED_CHARGES, {"fixed_charge": {**fixed, "add_on_code": "desks"}})) == {
+        "add_on_code": ["value_is_invalid"]
+    }
+
+
 def test_a_changed_charge_loses_what_is_not_sent_again(box: Scenario) -> None:
     change = {"charge_model": "standard", "properties": {"amount": "3"}, "invoice_display_name": "Storage"}
     box.put(CHARGES + "/storage", charge={**change, "min_amount_cents": 7})["charge"]

@@ -31,6 +31,19 @@ def get(box: Scenario) -> Any:
     return box.get("/plans/basic")["plan"]
 
 
+def test_charges_of_a_plan_name_their_metric_by_code(box: Scenario) -> None:
+    box.metric("storage", "count_agg")
+    box.metric("traffic", "count_agg")
+    priced = {"charge_model": "standard", "properties": {"amount": "1"}}
+    assert missing(post(box, charges=[{**priced, "billable_metric_code": "nope"}])) == "billable_metrics"
+    shown = accepted(post(box, charges=[{**priced, "billable_metric_code": "storage"}]), "plan")
+    assert [charge["billable_metric_code"] for charge in shown["charges"]] == ["storage"]
+    charge = {**priced, "id": shown["charges"][0]["svc_id"], "billable_metric_code": "traffic"}
+    assert missing(put(box, charges=[{**charge, "billable_metric_code": "nope"}])) == "billable_metrics"
+    moved = accepted(put(box, charges=[charge]), "plan")["charges"]
+    assert [(one["svc_id"], one["billable_metric_code"]) for one in moved] == [(charge["id"], "traffic")]
+
+
 def test_a_plan_is_shown_as_it_was_sent(box: Scenario) -> None:
     box.tax(applied_to_organization=False)
     shown = box.plan(

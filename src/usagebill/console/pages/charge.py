@@ -140,11 +140,10 @@ def _written(seat: Seat, plan: Any, form: Mapping[str, str]) -> dict[str, object
     model = form.get(_MODEL.name, "")
     if model not in TYPED_MODELS:
         raise Invalid(charge_model="value_is_invalid")
-    metric = seat.ask("billable_metrics.get", form.get(_METRIC, "").strip())
     options = values_of(_OPTIONS, form, plan["amount_currency"], blanks=True)
     options["min_amount_cents"] = options["min_amount_cents"] or 0
     return {
-        "billable_metric_id": metric["svc_id"],
+        "billable_metric_code": form.get(_METRIC, "").strip(),
         "charge_model": model,
         "code": form.get("code", "").strip(),
         "properties": properties_of(model, form),

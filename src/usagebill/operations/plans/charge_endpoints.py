@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from usagebill.core.add_ons import AddOn
-from usagebill.core.billable_metrics import BillableMetric, declared_values
+from usagebill.core.billable_metrics import declared_values
 from usagebill.core.cascades import FixedChargeChange
 from usagebill.core.errors import NotFound
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge
@@ -17,6 +16,7 @@ from usagebill.operations.plans.cascades import (
     cascade_removed_charge,
 )
 from usagebill.operations.plans.charges import changed_charge, new_charge
+from usagebill.operations.plans.creation import add_on_of_item, metric_of_item
 from usagebill.operations.plans.filters import changed_filter, check_filter, check_number_of_filters, new_filter
 from usagebill.operations.plans.fixed_charges import changed_fixed_charge, new_fixed_charge
 from usagebill.operations.plans.inputs import (
@@ -63,9 +63,7 @@ def get_charge(reader: Reader, code: str, charge_code: str) -> Charge:
 def create_charge(work: Work, code: str, request: ChargeInput) -> Charge:
     """Add a charge to a plan; its code is required. Raises `NotFound` and `Invalid`."""
     plan = plan_by_code(work, code)
-    metric = work.tx.get(BillableMetric, request.billable_metric_id) if request.billable_metric_id else None
-    if metric is None:
-        raise NotFound("billable_metric", request.billable_metric_id)
+    metric = metric_of_item(work, request, "billable_metric")
     codes = codes_of(work, Charge, plan.id)
     charge = new_charge(work, plan, metric, request, code=value_or(request.code, ""), codes=codes)
     if value_or(request.cascade_updates, False):
@@ -78,12 +76,8 @@ def create_charge(work: Work, code: str, request: ChargeInput) -> Charge:
 def update_charge(work: Work, code: str, charge_code: str, request: ChargeInput) -> Charge:
     """Change a charge, like an item of the plan's `charges`. Raises `NotFound` and `Invalid`."""
     plan, before = plan_by_code(work, code), get_charge(work, code, charge_code)
-    metric = metric_of(work, before)
-    if request.billable_metric_id and request.billable_metric_id != metric.id:
-        chosen = work.tx.get(BillableMetric, request.billable_metric_id)
-        if chosen is None:
-            raise NotFound("billable_metric", request.billable_metric_id)
-        metric = chosen
+    named = request.billable_metric_id or request.billable_metric_code
+    metric = metric_of_item(work, request, "billable_metric") if named else metric_of(work, before)
     after = changed_charge(work, before, metric, request, used=is_used(work, plan))
     if value_or(request.cascade_updates, False):
         model = value_or(request.charge_model, None)
@@ -198,13 +192,7 @@ def get_fixed_charge(reader: Reader, code: str, fixed_charge_code: str) -> Fixed
 def create_fixed_charge(work: Work, code: str, request: FixedChargeInput) -> FixedCharge:
     """Add a fixed charge to a plan; its code is required. Raises `NotFound` and `Invalid`."""
     plan = plan_by_code(work, code)
-    add_on = None
-    if request.add_on_id:
-        add_on = work.tx.get(AddOn, request.add_on_id)
-    elif request.add_on_code:
-        add_on = work.tx.first(AddOn, eq("code", request.add_on_code))
-    if add_on is None:
-        raise NotFound("add_on", request.add_on_id or request.add_on_code)
+    add_on = add_on_of_item(work, request, "add_on")
     codes = codes_of(work, FixedCharge, plan.id)
     added = new_fixed_charge(work, plan, add_on, request, code=value_or(request.code, ""), codes=codes)
     change = FixedChargeChange(before=None, after=added, immediately=value_or(request.apply_units_immediately, False))

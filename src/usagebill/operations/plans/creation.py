@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
@@ -32,7 +33,7 @@ from usagebill.operations.plans.inputs import (
     UsageThresholdInput,
 )
 from usagebill.operations.plans.records import codes_of, refuse
-from usagebill.requests.inputs import Paging, changes, is_given, value_or
+from usagebill.requests.inputs import Maybe, Paging, changes, is_given, value_or
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, missing
 from usagebill.storage.ports import Page
@@ -99,23 +100,39 @@ def create(work: Work, request: PlanInput) -> Plan:
     return plan
 
 
-def metric_of_item(reader: Reader, request: ChargeInput) -> BillableMetric:
-    """The metric of a charge in a plan's body. Raises `NotFound` (`billable_metrics`)."""
-    metric = reader.tx.get(BillableMetric, request.billable_metric_id) if request.billable_metric_id else None
+def metric_of_item(reader: Reader, request: ChargeInput, resource: str = "billable_metrics") -> BillableMetric:
+    """The metric of a charge, by id or code. Raises `NotFound` for the resource, which is plural in a plan's body, and
+    `Invalid` for an id and a code of two metrics.
+    """
+    metric = _named(reader, BillableMetric, request.billable_metric_id, request.billable_metric_code)
     if metric is None:
-        raise NotFound("billable_metrics", request.billable_metric_id)
+        raise NotFound(resource, request.billable_metric_id or request.billable_metric_code)
+    _refuse_other_code("billable_metric_code", request.billable_metric_code, metric.code)
     return metric
 
 
-def add_on_of_item(reader: Reader, request: FixedChargeInput) -> AddOn:
-    """The add-on of a fixed charge in a plan's body. Raises `NotFound` (`add_ons`)."""
-    if request.add_on_id:
-        add_on = reader.tx.get(AddOn, request.add_on_id)
-    else:
-        add_on = reader.tx.first(AddOn, eq("code", request.add_on_code)) if request.add_on_code else None
+def add_on_of_item(reader: Reader, request: FixedChargeInput, resource: str = "add_ons") -> AddOn:
+    """The add-on of a fixed charge, by id or code. Raises as `metric_of_item` does."""
+    add_on = _named(reader, AddOn, request.add_on_id, request.add_on_code)
     if add_on is None:
-        raise NotFound("add_ons", request.add_on_id or request.add_on_code)
+        raise NotFound(resource, request.add_on_id or request.add_on_code)
+    _refuse_other_code("add_on_code", request.add_on_code, add_on.code)
     return add_on
+
+
+Named = TypeVar("Named", BillableMetric, AddOn)
+
+
+def _named(reader: Reader, kind: type[Named], id: Maybe[str], code: Maybe[str]) -> Named | None:
+    if id:
+        return reader.tx.get(kind, id)
+    return reader.tx.first(kind, eq("code", code)) if code else None
+
+
+def _refuse_other_code(field: str, code: Maybe[str], actual: str) -> None:
+    if code and code != actual:
+        reason = f"the id is that of {actual}, not of {code}; send one of the two"
+        raise Invalid({field: ["value_is_invalid"]}, reasons={field: reason})
 
 
 def refuse_taken_code(reader: Reader, plan: Plan) -> None:

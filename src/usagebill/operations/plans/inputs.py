@@ -37,9 +37,8 @@ class ChargeInput:
 
     id: Maybe[str] = ABSENT
     code: Maybe[str] = described(required="create")
-    billable_metric_id: Maybe[str] = described(
-        "The billable metric that is priced, by id.", example="1a901a90-1a90-4a90-8a90-1a901a901a04", required="new"
-    )
+    billable_metric_id: Maybe[str] = described("The billable metric that is priced, by id; alternatively its code.")
+    billable_metric_code: Maybe[str] = ABSENT
     charge_model: Maybe[str] = described(required="new")
     invoice_display_name: Maybe[str] = ABSENT
     pay_in_advance: Maybe[bool] = ABSENT

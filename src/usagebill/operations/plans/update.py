@@ -88,9 +88,8 @@ def _is_listed(items: object) -> bool:
 
 def _metric(reader: Reader, request: ChargeInput, by_id: Mapping[str, Charge]) -> BillableMetric:
     existing = by_id.get(request.id) if request.id else None
-    return (
-        metric_of(reader, existing) if existing and not request.billable_metric_id else metric_of_item(reader, request)
-    )
+    named = request.billable_metric_id or request.billable_metric_code
+    return metric_of(reader, existing) if existing and not named else metric_of_item(reader, request)
 
 
 def _add_on(reader: Reader, request: FixedChargeInput, by_id: Mapping[str, FixedCharge]) -> AddOn | None:

@@ -75,7 +75,7 @@ EXAMPLES: Mapping[str, Any] = {
             "tax_codes": ["vat"],
             "charges": [
                 {
-                    "billable_metric_id": IDS["billable_metric"],
+                    "billable_metric_code": "storage",
                     "code": "storage",
                     "charge_model": "standard",
                     "properties": _AMOUNT,
@@ -88,7 +88,7 @@ EXAMPLES: Mapping[str, Any] = {
     "PUT /plans/{code}/metadata": _METADATA,
     "POST /plans/{code}/charges": {
         "charge": {
-            "billable_metric_id": IDS["billable_metric"],
+            "billable_metric_code": "storage",
             "code": "tiers",
             "charge_model": "graduated",
             "properties": {"graduated_ranges": _RANGES},
