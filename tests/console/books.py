@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.scenarios import Scenario, charge_on, price_ranges
+from tests.scenarios import Scenario, charge_on, fixed_charge_on, price_ranges
 
 SCRIPT = "<svg class=owned onload=top.owned=1>"
 NAMES = {
@@ -41,6 +41,15 @@ def books() -> Scenario:
         "/features",
         feature={"code": "seats", "name": SCRIPT, "privileges": [{"code": "most", "value_type": "integer"}]},
     )
+    setup = box.get("/add_ons/setup")["add_on"]["svc_id"]
+    box.plan(
+        charge_on(storage, amount="0.5", invoice_display_name=SCRIPT, filters=cold),
+        fixed_charges=[fixed_charge_on(setup, "volume", units="3", volume_ranges=ranges, invoice_display_name=SCRIPT)],
+        minimum_commitment={"amount_cents": 10_000, "invoice_display_name": SCRIPT},
+        usage_thresholds=[{"amount_cents": 50_000, "threshold_display_name": SCRIPT}],
+        code="full",
+    )
+    box.post("/plans/full/entitlements", entitlements={"seats": {"most": 5}})
     for place, (external_id, name) in enumerate(NAMES.items()):
         box.customer(external_id, name=name, email=f"c{place}@customers.example", country="DE", city=SCRIPT)
         box.subscribe(external_id=f"sub-{place}", customer=external_id, name=name)

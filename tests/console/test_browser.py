@@ -128,6 +128,8 @@ def window(request: pytest.FixtureRequest, browser: Browser, session: Any, addre
 
 def paths(box: Scenario, width: int) -> list[str]:
     invoice = box.invoices("acme")[1]["svc_id"]
+    full = box.get("/plans/full")["plan"]
+    charge, fixed = full["charges"][0], full["fixed_charges"][0]["code"]
     own = [
         "/",
         "/analytics",
@@ -142,7 +144,14 @@ def paths(box: Scenario, width: int) -> list[str]:
         f"/invoices/{invoice}/pay",
         f"/invoices/{invoice}/credit",
         f"/change/charges/{box.get('/plans/basic')['plan']['charges'][0]['code']}?plan=basic",
+        f"/change/filters/{charge['filters'][0]['svc_id']}?plan=full&charge={charge['code']}",
+        f"/new/filters?plan=full&charge={charge['code']}",
+        f"/change/fixed-charges/{fixed}?plan=full",
+        "/plans/full",
+        "/plans/full/terms",
+        "/plans/full/features/seats",
         "/new/plans",
+        "/new/metrics",
         "/change/entities/default",
     ]
     records = [
@@ -247,10 +256,12 @@ def test_events_are_shown_as_they_arrive(window: Watched, box: Scenario) -> None
 def test_the_price_sheet_computes_as_one_types(window: Watched, box: Scenario) -> None:
     page = window.open("/plans/basic")
     page.get_by_role("link", name="New charge").click()
-    # A browser that leaves a page ends its requests, and says so.
-    with page.expect_response(lambda answer: answer.request.method == "POST"):
+    # A browser that leaves a page ends its requests, and says so: this one has to have been read to its end.
+    with page.expect_event("requestfinished", lambda sent: sent.method == "POST"):
         page.get_by_label("Charge model").select_option("graduated")
-    page.get_by_role("button", name="Use this model").click()
+    # What is typed before the script of the page runs is not seen by it.
+    with page.expect_event("load"):
+        page.get_by_role("button", name="Use this model").click()
     page.get_by_label("To, including, range 1").fill("100")
     page.get_by_label("A unit, range 1").fill("0.10")
     page.get_by_label("A unit, range 2").fill("0.05")
@@ -262,6 +273,41 @@ def test_the_price_sheet_computes_as_one_types(window: Watched, box: Scenario) -
     assert page.get_by_label("Units", exact=True).input_value() == "150"
     assert len(box.get("/plans/basic")["plan"]["charges"]) == 2
     assert window.problems == []
+
+
+def test_the_parts_of_a_plan_are_made_and_removed(window: Watched, box: Scenario) -> None:
+    before = box.get("/plans/full")["plan"]
+    page = window.open("/plans/full")
+    page.locator("summary", has_text="Standard").click()
+    page.get_by_role("link", name="New filter").click()
+    page.get_by_label("tier").fill("hot")
+    page.get_by_label("Price", exact=True).fill("0.75")
+    page.get_by_label("Units", exact=True).press_sequentially("4")
+    page.locator("#sheet .amount", has_text="€3.00").wait_for()
+    page.get_by_role("button", name="Add the filter").click()
+    page.locator("summary", has_text="Standard").click()
+    page.get_by_role("heading", name="tier: hot").get_by_role("link").click()
+    page.get_by_text("Remove it").click()
+    page.get_by_role("button", name="Remove the filter").click()
+    page.get_by_role("link", name="Change commitment and thresholds").click()
+    page.get_by_label("At least, each period").press("Enter")
+    page.get_by_role("heading", name="Full", exact=True).wait_for()
+    page.get_by_role("link", name=SCRIPT).first.click()
+    page.get_by_label("most").fill("5")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("heading", name="Full", exact=True).wait_for()
+    after = box.get("/plans/full")["plan"]
+    for part in ("charges", "fixed_charges", "minimum_commitment", "entitlements"):
+        assert [*map(named, listed(after[part]))] == [*map(named, listed(before[part]))]
+    assert window.problems == []
+
+
+def listed(part: Any) -> list[Any]:
+    return part if isinstance(part, list) else [part]
+
+
+def named(part: Any) -> Any:
+    return {name: value for name, value in part.items() if name not in ("updated_at", "created_at")}
 
 
 @pytest.mark.parametrize("width", _WIDTHS)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from usagebill.console.fields import Field, Kind, text_of, value_of, values_of
+from usagebill.console.fields import Field, Kind, Row, in_row, rows_of, text_of, value_of, values_of
 from usagebill.core.numbers import ONE, add, decimal_text, parse_decimal
 from usagebill.core.pricing import MODELS
 
-# Rows for more ranges than there are.
-_SPARE_ROWS = 2
-_MOST_ROWS = 100
 _NO_LIMIT = Field("to_value", "To, including", Kind.NUMBER)
 _RANGE_FIELDS: Mapping[str, Sequence[Field]] = {
     "graduated_ranges": (
@@ -44,18 +40,6 @@ TYPED_MODELS: Sequence[str] = tuple(name for name, model in MODELS.items() if no
 _GROUPS = Field("pricing_group_keys", "Priced apart by", Kind.LIST, hint="Properties of events, apart by commas")
 
 
-@dataclass(frozen=True, slots=True)
-class RangeRow:
-    """A row of a range: its number from 0, and the texts of its fields by their names."""
-
-    place: int
-    texts: Mapping[str, str]
-
-    def name(self, field: str) -> str:
-        """The name of a field of this row in the form."""
-        return f"range-{self.place}-{field}"
-
-
 def ranges_key(model: str) -> str | None:
     """The property with the model's ranges; None if it has none."""
     return next((key for key in MODELS[model].keys if key in _RANGE_FIELDS), None)
@@ -67,23 +51,21 @@ def range_fields(model: str) -> Sequence[Field]:
     return () if key is None else (_NO_LIMIT, *_RANGE_FIELDS[key])
 
 
-def property_fields(model: str) -> Sequence[Field]:
-    """The fields of the model's other properties."""
+def property_fields(model: str, *, by_group: bool = True) -> Sequence[Field]:
+    """The fields of the model's other properties; `by_group`, also of the groups that are priced apart."""
     own = tuple(_PROPERTY_FIELDS[key] for key in MODELS[model].keys if key in _PROPERTY_FIELDS)
-    return (*own, _GROUPS)
+    return (*own, _GROUPS) if by_group else own
 
 
-def rows_of(model: str, form: Mapping[str, str]) -> Sequence[RangeRow]:
+def ranges_of(model: str, form: Mapping[str, str]) -> Sequence[Row]:
     """The rows of the model's ranges as they were typed, and empty ones for more."""
-    fields = range_fields(model)
-    if not fields:
-        return ()
-    used = [place for place in range(_MOST_ROWS) if any(form.get(f"range-{place}-{field.name}") for field in fields)]
-    count = min(_MOST_ROWS, (used[-1] + 1 if used else 0) + _SPARE_ROWS)
-    return [
-        RangeRow(place, {field.name: form.get(f"range-{place}-{field.name}", "") for field in fields})
-        for place in range(count)
-    ]
+    return rows_of(range_fields(model), form)
+
+
+def untyped(model: str, properties: Mapping[str, object]) -> dict[str, object]:
+    """Those of a charge's properties that no form has, and a change keeps."""
+    typed = {field.name for field in property_fields(model)} | {ranges_key(model), "grouped_by"}
+    return {name: value for name, value in properties.items() if name not in typed}
 
 
 def properties_of(model: str, form: Mapping[str, str]) -> dict[str, object]:
@@ -93,11 +75,11 @@ def properties_of(model: str, form: Mapping[str, str]) -> dict[str, object]:
     properties = required | values_of(property_fields(model), form)
     key = ranges_key(model)
     if key is not None:
-        properties[key] = _ranges(key, [row for row in rows_of(model, form) if any(row.texts.values())])
+        properties[key] = _ranges(key, [row for row in ranges_of(model, form) if any(row.texts.values())])
     return properties
 
 
-def _ranges(key: str, rows: Sequence[RangeRow]) -> list[dict[str, object]]:
+def _ranges(key: str, rows: Sequence[Row]) -> list[dict[str, object]]:
     """Each range begins where the one before ends; empty amounts are free."""
     made: list[dict[str, object]] = []
     begin = parse_decimal("0")
@@ -116,7 +98,7 @@ def form_of(model: str, properties: Mapping[str, Any]) -> dict[str, str]:
     key = ranges_key(model)
     for place, item in enumerate(properties.get(key) or () if key else ()):
         for field in range_fields(model):
-            texts[f"range-{place}-{field.name}"] = text_of(field, item.get(field.name))
+            texts[in_row(place, field.name)] = text_of(field, item.get(field.name))
     return texts
 
 

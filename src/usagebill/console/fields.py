@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from typing import Any
 
 from usagebill.console.rendering import words
 from usagebill.core.currencies import CURRENCIES, exponent, major_from_cents, subunits
@@ -13,6 +14,9 @@ from usagebill.core.errors import Invalid
 from usagebill.core.numbers import decimal_text, multiply, parse_decimal
 
 _LONGEST_WHOLE = 18
+# Empty rows after those that were filled.
+_SPARE_ROWS = 2
+_MOST_ROWS = 100
 
 
 class Kind(StrEnum):
@@ -34,12 +38,15 @@ class Kind(StrEnum):
     FLAG = "flag"
     # Values apart by commas.
     LIST = "list"
+    # A name and its values on each line: `region: us, eu`.
+    LINES = "lines"
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
     """A field: the argument that it fills, and its label. `choices` are (value, words); `within` names the argument
-    that is an object with it.
+    that is an object with it. `item` makes what the library takes of the name and the values on a line; `line` is its
+    reverse.
     """
 
     name: str
@@ -49,6 +56,42 @@ class Field:
     required: bool = False
     hint: str = ""
     within: str = ""
+    item: Callable[[str, Sequence[str]], object] = lambda name, values: {"key": name, "values": values}
+    line: Callable[[Mapping[str, Any]], tuple[str, Sequence[str]]] = lambda item: (item["key"], item["values"])
+
+    @property
+    def is_optional_choice(self) -> bool:
+        """Whether one of its choices is none."""
+        return any(not value for value, _ in self.choices)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of fields that a form repeats: its number from 0, and the texts of its fields by their names."""
+
+    place: int
+    texts: Mapping[str, str]
+
+    def name(self, field: str) -> str:
+        """The name of a field of this row in the form."""
+        return in_row(self.place, field)
+
+
+def in_row(place: int, field: str) -> str:
+    """The name in the form of a field of a row."""
+    return f"range-{place}-{field}"
+
+
+def rows_of(fields: Sequence[Field], form: Mapping[str, str]) -> Sequence[Row]:
+    """The rows of these fields as they were typed, and empty ones for more; none without fields."""
+    if not fields:
+        return ()
+    every = [
+        Row(place, {field.name: form.get(in_row(place, field.name), "") for field in fields})
+        for place in range(_MOST_ROWS)
+    ]
+    used = [row.place for row in every if any(row.texts.values())]
+    return every[: (used[-1] + 1 if used else 0) + _SPARE_ROWS]
 
 
 def choices(values: Sequence[str]) -> Sequence[tuple[str, str]]:
@@ -75,8 +118,24 @@ def value_of(field: Field, text: str, currency: str = "USD") -> object:
         case Kind.CURRENCY:
             return text.upper()
         case Kind.LIST:
-            return [item.strip() for item in text.split(",") if item.strip()]
+            return _listed(text)
+        case Kind.LINES:
+            return _lines(field, text)
     return text
+
+
+def _listed(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _lines(field: Field, text: str) -> list[object]:
+    read: list[object] = []
+    for line in filter(None, (line.strip() for line in text.splitlines())):
+        name, colon, values = line.partition(":")
+        if not colon or not name.strip():
+            raise _unreadable(field, f"“{line}” has no name before a colon; write it like region: us, eu")
+        read.append(field.item(name.strip(), _listed(values)))
+    return read
 
 
 def values_of(
@@ -100,6 +159,8 @@ def text_of(field: Field, value: object, currency: str = "USD") -> str:
         return str(value) if number is None else decimal_text(number).removesuffix(".0")
     if field.kind == Kind.LIST and isinstance(value, (list, tuple)):
         return ", ".join(str(item) for item in value)
+    if field.kind == Kind.LINES and isinstance(value, (list, tuple)):
+        return "\n".join(f"{name}: {', '.join(values)}" for name, values in map(field.line, value))
     return str(value)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from usagebill.console.fields import Field, Kind, choices
 from usagebill.core.aggregation import AGGREGATIONS
+from usagebill.core.billable_metrics import ROUNDING_FUNCTIONS, WEIGHTED_INTERVALS
 from usagebill.core.coupons import CouponExpiration, CouponFrequency, CouponType
+from usagebill.core.entitlements import ValueType
 from usagebill.core.periods.calendar import BillingTime, Interval
 from usagebill.core.webhooks import SignatureAlgorithm
 
@@ -44,6 +47,17 @@ _CUSTOMER = Field("external_customer_id", "Customer id", required=True)
 _AGGREGATIONS = tuple(name for name, aggregation in AGGREGATIONS.items() if not aggregation.is_program)
 _CONFIGURATION = "billing_configuration"
 _INTERVALS = sorted(Interval, key=lambda interval: interval != Interval.MONTHLY)
+
+
+def _privilege(code: str, values: Sequence[str]) -> Mapping[str, object]:
+    """A privilege from `most: integer`, or from `level: select, basic, pro`."""
+    type, *options = values or [ValueType.BOOLEAN.value]
+    return {"code": code, "value_type": type, **({"config": {"select_options": options}} if options else {})}
+
+
+def _privilege_line(privilege: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
+    return privilege["code"], [privilege["value_type"], *privilege["config"].get("select_options", ())]
+
 
 FORMS: Sequence[Form] = (
     Form(
@@ -103,12 +117,14 @@ FORMS: Sequence[Form] = (
             Field("interval", "Period", Kind.CHOICE, choices(_INTERVALS)),
             Field("pay_in_advance", "The fee is paid at the start of each period", Kind.FLAG),
             Field("trial_period", "Days of trial", Kind.NUMBER),
+            Field("bill_charges_monthly", "Usage of a longer period is billed every month", Kind.FLAG),
+            Field("bill_fixed_charges_monthly", "Fixed charges of a longer period are billed every month", Kind.FLAG),
             _TAXES,
         ),
         update="plans.update",
         changed_with=(Field("cascade_updates", "Also for subscriptions with prices of their own", Kind.FLAG),),
         currency="amount_currency",
-        about="A fee for each period; charges on usage are added on the plan's page.",
+        about="A fee for each period. Charges, a minimum, thresholds and features are on the plan's page.",
     ),
     Form(
         "metrics",
@@ -120,7 +136,19 @@ FORMS: Sequence[Form] = (
             _DESCRIPTION,
             Field("aggregation_type", "Events are", Kind.CHOICE, choices(_AGGREGATIONS)),
             Field("field_name", "Property with the units", hint="Not for a count of events"),
+            Field("expression", "Or an expression", hint="Like event.properties.gb * event.properties.hours"),
             Field("recurring", "Units stay from period to period, like seats or storage", Kind.FLAG),
+            Field(
+                "weighted_interval", "Step of a weighted sum", Kind.CHOICE, (("", "None"), *choices(WEIGHTED_INTERVALS))
+            ),
+            Field("rounding_function", "Units are rounded", Kind.CHOICE, (("", "Not"), *choices(ROUNDING_FUNCTIONS))),
+            Field("rounding_precision", "Decimals that are kept", Kind.WHOLE),
+            Field(
+                "filters",
+                "Properties by which prices may differ",
+                Kind.LINES,
+                hint="On each line a property and all its values, like region: us, eu",
+            ),
         ),
         update="billable_metrics.update",
         about="How events are counted. Events name it by its code.",
@@ -202,10 +230,22 @@ FORMS: Sequence[Form] = (
         "features",
         "feature",
         "features.create",
-        (_NAME, _DESCRIPTION),
+        (
+            _NAME,
+            _DESCRIPTION,
+            Field(
+                "privileges",
+                "Privileges",
+                Kind.LINES,
+                hint="On each line a code and its type (integer, boolean, string, or select with its options), like"
+                " level: select, basic, pro. One that is left out stays.",
+                item=_privilege,
+                line=_privilege_line,
+            ),
+        ),
         update="features.update",
         made_with=(_CODE,),
-        about="What plans entitle to. Privileges, and the plans that have it, are set by programs.",
+        about="What plans entitle to. A plan's page gives it to the plan, with the values of its privileges.",
     ),
     Form(
         "endpoints",

@@ -66,9 +66,9 @@ def _change(form: Form, visit: Visit) -> Response:
         return _page(form, visit, record, texts)
     # What was emptied is taken away.
     emptied: dict[str, object] = {
-        field.name: [] if field.kind == Kind.LIST else None
+        field.name: [] if field.kind in (Kind.LIST, Kind.LINES) else None
         for field in form.fields
-        if field.kind not in (Kind.FLAG, Kind.CHOICE)
+        if field.kind not in (Kind.FLAG, Kind.CHOICE) or field.is_optional_choice
     }
     try:
         every = (*form.fields, *form.changed_with)
