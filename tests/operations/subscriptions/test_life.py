@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from tests.money import share
-from tests.scenarios import Scenario, fixed_charge_on, windows
+from tests.scenarios import Scenario, charge_on, fixed_charge_on, windows
 
 
 def webhooks(box: Scenario, *prefixes: str) -> list[str]:
@@ -126,6 +128,30 @@ def test_nothing_is_due_in_advance_for_a_period_that_an_upgrade_leaves_to_the_ne
         box.travel_to("2024-07-10T00:00:00Z")
         start, change, july = box.invoices()
         assert [invoice["fees_amount_cents"] for invoice in (start, change, july)] == [6200, 3800, 10000]
+        assert box.get("/credit_notes")["credit_notes"] == []
+        assert box.billing.audit().findings == ()
+
+
+def test_nothing_is_due_in_advance_either_while_the_run_of_a_start_entered_that_day_is_to_come() -> None:
+    """Fixed charges of 31.00 a month in advance, usage of November for 5.00; entered on 1 December at 09:20, with its
+    run at 10:10.
+    """
+    with Scenario(now="2024-12-01T09:20:00Z") as box:
+        box.customer()
+        seat = fixed_charge_on(box.add_on("seat", 1000), amount="31", units=1)
+        calls = charge_on(box.metric("calls", "count_agg"), amount="5")
+        box.plan(calls, amount_cents=0, fixed_charges=[{**seat, "pay_in_advance": True}])
+        box.plan(code="pro", amount_cents=6200)
+        box.subscribe(subscription_at="2024-11-10T00:00:00Z")
+        box.events("calls", {"at": datetime(2024, 11, 20, tzinfo=UTC).timestamp()})
+        box.jump_to("2024-12-01T09:30:00Z")
+        box.subscribe("pro")
+        box.travel_to("2025-01-01T00:10:00Z")
+        change, january = box.invoices()
+        assert [(fee["item"]["type"], fee["amount_cents"]) for fee in change["fees"] if fee["amount_cents"]] == [
+            ("charge", 500)
+        ]
+        assert january["fees_amount_cents"] == 6200
         assert box.get("/credit_notes")["credit_notes"] == []
         assert box.billing.audit().findings == ()
 

@@ -6,11 +6,12 @@ from datetime import datetime
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.contracts import Contract
+from usagebill.core.days import local_date
 from usagebill.core.errors import Invalid
 from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.invoices.life_cycle import InvoicingReason
 from usagebill.core.periods import Interval, Succession
-from usagebill.core.periods.schedule import is_unbilled, run_is_past
+from usagebill.core.periods.schedule import is_billing_day, is_unbilled, run_is_past
 from usagebill.core.sharing import sharing
 from usagebill.core.subscription_changes import canceled, ended
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus, TerminationCredit, is_upgrade, known_since
@@ -27,7 +28,7 @@ from usagebill.operations.subscriptions.start import owed_at_start, start
 from usagebill.operations.subscriptions.trial import bill_ended_trial
 from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of
-from usagebill.queries.billing_periods import billed_through_day
+from usagebill.queries.billing_periods import billed_through_day, cycle_at
 from usagebill.queries.contracts import contract_of, refreshed
 from usagebill.queries.subscriptions import successor_of
 from usagebill.queries.takeovers import Takeover, takeovers
@@ -132,7 +133,7 @@ def upgrade_to(work: Work, contract: Contract, following: Subscription, *, by_re
     waiting = gated(work, following, work.now)
     if waiting.status == SubscriptionStatus.INCOMPLETE:
         return waiting
-    closing = _succeeded(work, bill_closed_period(work, contract), Succession.UPGRADE)
+    closing = _left_by_upgrade(work, contract)
     _credit_rest(work, closing, waiting, by_request=by_request)
     return _succeed(work, closing, waiting)
 
@@ -142,9 +143,19 @@ def end_for(work: Work, contract: Contract) -> None:
 
     As with an upgrade, the day belongs to the successor, and prepaid days from then on are credited.
     """
-    closing = _succeeded(work, bill_closed_period(work, contract), Succession.UPGRADE)
+    closing = _left_by_upgrade(work, contract)
     _credit_rest(work, closing, successor_of(work, closing.subscription), by_request=False)
     _bill_end(work, closing)
+
+
+def _left_by_upgrade(work: Work, contract: Contract) -> Contract:
+    """The contract of a subscription that an upgrade has ended now. On a billing day the end bills what closed the day
+    before (`ended_on_boundary_day`), whenever the run is due.
+    """
+    periods = cycle_at(contract, work.now)
+    if not is_billing_day(periods, local_date(work.now, periods.tz)):
+        contract = bill_closed_period(work, contract)
+    return _succeeded(work, contract, Succession.UPGRADE)
 
 
 def _credit_rest(work: Work, closing: Contract, following: Subscription | None, *, by_request: bool) -> None:
