@@ -12,11 +12,13 @@ from tests.money import share
 from usagebill.core.fees import Fee
 from usagebill.core.paid_before import (
     PaidInAdvance,
+    UnitsPaid,
     deducted_next,
     less_days_paid,
     less_paid_before,
     paid_before_cents,
     share_held,
+    unit_days_paid,
 )
 
 
@@ -69,17 +71,44 @@ def test_it_pays_once_for_several_fees_of_the_add_on_and_not_for_other_add_ons()
 
 
 @pytest.mark.parametrize(
-    ("payment", "days"),
+    ("payment", "left"),
     [
-        (paid(3000, left=19), "19"),
-        (paid(3000, left=19, given_back=1000), "9"),
-        (paid(3000, left=19, given_back=1900), "0"),
-        (paid(3000, left=19, given_back=3000), "0"),
-        (paid(0, left=19), "19"),
+        (paid(3000, left=20), "1"),
+        (paid(3000, left=20, given_back=1000), "0.5"),
+        (paid(3000, left=20, given_back=2000), "0"),
+        (paid(3000, left=20, given_back=3000), "0"),
+        (paid(3000, left=0, given_back=1000), "1"),
+        (paid(0, left=20), "1"),
     ],
 )
-def test_days_that_were_given_back_are_no_longer_paid(payment: PaidInAdvance, days: str) -> None:
-    assert payment.unused_days == Decimal(days)
+def test_days_that_were_given_back_are_no_longer_paid(payment: PaidInAdvance, left: str) -> None:
+    assert payment.unused_share == Decimal(left)
+
+
+def units_for(units: int, days: int, *, added: bool = False) -> UnitsPaid:
+    return UnitsPaid(units=Decimal(units), days=days, of_all=not added)
+
+
+@pytest.mark.parametrize(
+    ("plans", "held", "paid_for"),
+    [
+        ([], 5, 0),
+        ([[units_for(2, 10)]], 2, 2 * 10),
+        # One was removed, two were added, and one was added later.
+        ([[units_for(2, 10)]], 1, 1 * 10),
+        ([[units_for(2, 10)]], 4, 2 * 10),
+        ([[units_for(2, 10), units_for(1, 10, added=True)]], 3, 3 * 10),
+        # The later plan opened with all units: with those that the first had paid for a week, too.
+        ([[units_for(2, 10)], [units_for(2, 3)]], 2, 2 * 10),
+        ([[units_for(2, 3)], [units_for(2, 10)]], 2, 2 * 10),
+        ([[units_for(2, 10)], [units_for(2, 3)]], 1, 1 * 10),
+        # It opened with nothing, as all was paid.
+        ([[units_for(1, 10, added=True)], [units_for(2, 3)]], 3, 3 * 3 + 1 * 7),
+        ([[units_for(1, 3, added=True)], [], [units_for(2, 10)]], 3, 3 * 3 + 2 * 7),
+    ],
+)
+def test_each_day_of_a_unit_was_paid_once(plans: list[list[UnitsPaid]], held: int, paid_for: int) -> None:
+    assert unit_days_paid(plans, Decimal(held)) == paid_for
 
 
 @pytest.mark.parametrize(("share", "cents"), [("0.25", 750), ("0", 1000), ("1", 0)])

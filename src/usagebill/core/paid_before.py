@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from usagebill.core.fees import Fee
-from usagebill.core.numbers import ONE, ZERO, decimal_text, divide, multiply, round_cents, round_to, subtract, total
+from usagebill.core.numbers import (
+    ONE,
+    ZERO,
+    add,
+    decimal_text,
+    divide,
+    multiply,
+    round_cents,
+    round_to,
+    subtract,
+    total,
+)
 from usagebill.core.pricing.fixed_charges import unused_cents
 
 
@@ -29,12 +40,12 @@ class PaidInAdvance:
         return max(unused - round_cents(self.given_back), 0)
 
     @property
-    def unused_days(self) -> Decimal:
-        """The future days, less those that credit notes have given back."""
-        if self.given_back <= ZERO or self.cents <= 0:
-            return Decimal(self.days_left)
+    def unused_share(self) -> Decimal:
+        """The share of the future days that credit notes have not given back."""
+        if self.given_back <= ZERO or self.cents <= 0 or not self.days_left:
+            return ONE
         given_back = divide(multiply(self.given_back, Decimal(self.days)), Decimal(self.cents))
-        return max(subtract(Decimal(self.days_left), given_back), ZERO)
+        return max(subtract(ONE, divide(given_back, Decimal(self.days_left))), ZERO)
 
 
 def less_paid_before(fee: Fee, paid: Sequence[PaidInAdvance], earlier_fees: Sequence[Fee]) -> Fee:
@@ -82,6 +93,35 @@ def _less(fee: Fee, less: int, precise: Decimal, paid: Sequence[PaidInAdvance]) 
         ],
     }
     return replace(fee, amount_cents=fee.amount_cents - less, precise_amount_cents=precise, basis=basis)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitsPaid:
+    """Units that a fee in advance has paid for on each of the next `days` days. `of_all`: the plan opened or began a
+    period with it, so it is for all units of these days, whichever plan was paid for them before.
+    """
+
+    units: Decimal
+    days: int
+    of_all: bool
+
+
+def unit_days_paid(plans: Sequence[Sequence[UnitsPaid]], held: Decimal) -> Decimal:
+    """The days of units that older plans were paid for, summed over units, the latest plan first. Of the units `held`
+    are left, and each day of a unit counts once.
+    """
+    last = max((paid.days for plan in plans for paid in plan), default=0)
+    return total(min(_units_paid_on(plans, day), held) for day in range(last))
+
+
+def _units_paid_on(plans: Sequence[Sequence[UnitsPaid]], day: int) -> Decimal:
+    units = ZERO
+    for plan in plans:
+        of_day = [paid for paid in plan if day < paid.days]
+        units = add(units, total(paid.units for paid in of_day))
+        if any(paid.of_all for paid in of_day):
+            break
+    return units
 
 
 def whole_units(fee: Fee) -> Decimal:

@@ -14,6 +14,7 @@ from usagebill.core.credit_notes import Parts
 from usagebill.core.days import local_date
 from usagebill.core.fees import Fee
 from usagebill.core.numbers import ONE, ZERO, add, divide, multiply, round_cents, subtract, total, truncate_to
+from usagebill.core.paid_before import paid_before_cents
 from usagebill.core.periods import Cycle, Period, Succession, Window
 from usagebill.core.plans import Plan
 from usagebill.core.subscription_fees import prorated, unused_days, unused_time_credit, used_days
@@ -109,22 +110,28 @@ def late_activation_credit(balance: Balance, fee: Fee, plan_amount: int, cycle: 
 
 
 def carried_credit(
-    balance: Balance, fee: Fee, *, days: int, days_left: int, held: Decimal, prorated: bool
+    balance: Balance, fee: Fee, *, days: int, days_left: int, held: Decimal, prorated: bool, left_out: Decimal = ZERO
 ) -> FeeCredit | None:
     """The credit for a fee in advance of recurring usage: for `days_left` of its `days`, which the next plan bills
     again; for all of them if its price is not prorated. None if it is zero.
 
-    Only the share `held` of its units is billed again. What was given back of the fee before is deducted.
+    Only the share `held` of its units is billed again. What was given back of the fee before is deducted. The share
+    `left_out` of the days left, which older plans were paid for, is no part of a prorated fee.
     """
     if days <= 0:
         return None
-    share = divide(Decimal(min(days_left, days)), Decimal(days)) if prorated else ONE
-    unused = multiply(multiply(Decimal(fee.amount_cents), share), held)
+    unused = multiply(_left_of(fee, days, days_left, left_out) if prorated else Decimal(fee.amount_cents), held)
     given_back = total(item.precise_amount_cents for item in balance.items if item.fee_id == fee.id)
     amount = truncate_to(subtract(unused, given_back), _DECIMALS)
     if amount <= ZERO or balance.worth([(fee, amount)]) <= 0:
         return None
     return FeeCredit(fee=fee, amount=amount)
+
+
+def _left_of(fee: Fee, days: int, days_left: int, left_out: Decimal) -> Decimal:
+    """The cents of a prorated fee for `days_left` of its `days`."""
+    whole = multiply(Decimal(fee.amount_cents + paid_before_cents(fee)), subtract(ONE, left_out))
+    return min(divide(multiply(whole, Decimal(min(days_left, days))), Decimal(days)), Decimal(fee.amount_cents))
 
 
 def refundable_of_fee(fee: Fee, used_cents: int, *, paid_cents: int, invoice_cents: int, total_cents: int) -> int:

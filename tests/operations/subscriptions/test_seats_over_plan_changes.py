@@ -4,6 +4,7 @@ day.
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -232,6 +233,51 @@ def test_each_day_of_a_seat_is_paid_once_over_an_upgrade_to_another_interval(
     box.travel_to("2025-06-29T12:00:00Z")
     paid_until = 30 if "quarterly" in (old, new) or "monthly" in (old, new) else 29
     assert for_seats(box) == (paid_until - 1) * 100
+    assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize("invoiceable", [True, False])
+@pytest.mark.parametrize("intervals", list(permutations(PRICES)))
+def test_each_day_of_a_seat_is_paid_once_over_three_plans_of_three_intervals(
+    box: Scenario, intervals: tuple[str, str, str], invoiceable: bool
+) -> None:
+    """The second plan is left on a day that the first was paid for, too; a seat is added on each plan."""
+    box.travel_to("2025-06-02T09:00:00Z")
+    metric = box.metric("seats", "unique_count_agg", recurring=True)
+    for number, interval in enumerate(intervals):
+        charge = charged(metric, "in advance", amount=PRICES[interval], invoiceable=invoiceable)
+        box.plan(*charge, code=f"plan-{number}", interval=interval, amount_cents=(10, 900, 90_000)[number])
+    days = 0
+    for number, day in enumerate((2, 11, 13)):
+        box.travel_to(f"2025-06-{day:02}T12:00:00Z")
+        box.subscribe(f"plan-{number}")
+        box.event("seats", value=f"seat {number}")
+        days += 30 - day + 1
+    box.travel_to("2025-06-29T12:00:00Z")
+    # No plan but the last one was paid for the seat that was added on it.
+    missing = 1 if intervals[-1] == "weekly" else 0
+    assert for_seats(box) == (days - missing) * 100
+    assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize("first", PRICES)
+@pytest.mark.parametrize("second", PRICES)
+def test_what_two_plans_of_two_intervals_were_paid_is_credited_where_it_is_billed_in_arrears(
+    box: Scenario, first: str, second: str
+) -> None:
+    box.travel_to("2025-06-02T09:00:00Z")
+    metric = box.metric("seats", "unique_count_agg", recurring=True)
+    box.plan(*charged(metric, "in advance", amount=PRICES[first]), code="plan-0", interval=first, amount_cents=10)
+    box.plan(*charged(metric, "in advance", amount=PRICES[second]), code="plan-1", interval=second, amount_cents=900)
+    box.plan(*charged(metric, "in arrears", amount="30"), code="plan-2", amount_cents=90_000)
+    days = 0
+    for number, day in enumerate((2, 11, 13)):
+        box.travel_to(f"2025-06-{day:02}T12:00:00Z")
+        box.subscribe(f"plan-{number}")
+        box.event("seats", value=f"seat {number}")
+        days += 30 - day + 1
+    box.travel_to("2025-07-01T03:00:00Z")
+    assert paid(box, until="2025-07-01") == days * 100
     assert box.billing.audit().findings == ()
 
 

@@ -15,7 +15,7 @@ from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import UNDONE, InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.totals import Surplus
-from usagebill.core.numbers import round_cents
+from usagebill.core.numbers import ZERO, round_cents
 from usagebill.core.paid_before import share_held
 from usagebill.core.subscriptions import Subscription, TerminationCredit
 from usagebill.core.taxes import tax_keys
@@ -32,7 +32,7 @@ from usagebill.queries.credit_note_balance import balance_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.progressive_credits import billed_together
 from usagebill.queries.subscriptions import upgraded_from
-from usagebill.rating.fees.paid_before import fees_in_advance, paid_from
+from usagebill.rating.fees.paid_before import fees_in_advance, paid_from, share_paid_before
 from usagebill.rating.fees.renewals import recurring_in_advance, units_held
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.runtime.work import Reader, Work
@@ -110,7 +110,8 @@ def on_carried_usage(work: Work, ended: Contract, following: Subscription) -> li
             fees = fees_in_advance(work, paid, eq("billable_metric_id", charge.billable_metric_id), since=work.now)
             share = share_held(held, fees)
             for fee in fees:
-                owed = _carried(work, ended, fee, share, prorated=charge.prorated)
+                left_out = share_paid_before(work, paid, fee, ended.zone) if charge.prorated else ZERO
+                owed = _carried(work, ended, fee, share, prorated=charge.prorated, left_out=left_out)
                 if owed is not None:
                     items.setdefault(fee.invoice_id or "", []).append((owed.fee, owed.amount))
     return [
@@ -126,7 +127,9 @@ def on_carried_usage(work: Work, ended: Contract, following: Subscription) -> li
     ]
 
 
-def _carried(work: Work, ended: Contract, fee: Fee, held: Decimal, *, prorated: bool) -> FeeCredit | None:
+def _carried(
+    work: Work, ended: Contract, fee: Fee, held: Decimal, *, prorated: bool, left_out: Decimal
+) -> FeeCredit | None:
     if fee.invoice_id is None:
         # There are no credit notes over a fee without an invoice.
         return None
@@ -138,6 +141,7 @@ def _carried(work: Work, ended: Contract, fee: Fee, held: Decimal, *, prorated: 
         days_left=days_billed(work.now, last, ended.zone),
         held=held,
         prorated=prorated,
+        left_out=left_out,
     )
 
 

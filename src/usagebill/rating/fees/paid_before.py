@@ -16,10 +16,11 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ONE, ZERO, divide, multiply, total
 from usagebill.core.paid_before import (
     PaidInAdvance,
+    UnitsPaid,
     less_days_paid,
     less_paid_before,
     paid_before_cents,
-    share_held,
+    unit_days_paid,
     whole_units,
 )
 from usagebill.core.periods import Succession, Window
@@ -56,22 +57,31 @@ def less_days_of_older_plans(
     if first is None or last is None or context.subscription.origin != Succession.UPGRADE:
         return list(lines)
     tz, upgraded = context.cycle.tz, context.ended_by_upgrade
-    of_metric = eq("billable_metric_id", lines[0].billable_metric_id)
-    fees = [
-        fee
-        for older in upgraded_from(reader, context.subscription)
-        for fee in fees_in_advance(reader, older, of_metric, since=first)
-    ]
-    payments = [(fee, payment_for(reader, fee, first, tz, until=last, upgraded=upgraded)) for fee in fees]
-    paid = total(multiply(whole_units(fee), payment.unused_days) for fee, payment in payments)
-    billed = multiply(total(whole_units(line) for line in lines), Decimal(days_billed(first, last, tz)))
-    if paid <= ZERO or billed <= ZERO:
+    paid = _paid_for_units(reader, context.subscription, lines[0], first, tz, until=last, upgraded=upgraded)
+    rows = [payment for plan in paid for _, payment in plan if payment.days_left]
+    if not rows:
         return list(lines)
-    share = min(divide(multiply(paid, share_held(carried(), fees)), billed), ONE)
+    share = _share_paid(paid, lines, days=days_billed(first, last, tz), held=carried())
     if share == ONE:
         return []
-    rows = [payment for _, payment in payments if payment.days_left]
-    return [less_days_paid(line, share, rows) for line in lines]
+    return [less_days_paid(line, share, rows) for line in lines] if share else list(lines)
+
+
+def share_paid_before(reader: Reader, subscription: Subscription, fee: Fee, tz: tzinfo) -> Decimal:
+    """The share of a fee in advance of `subscription` for recurring usage, from now on, that older plans were paid for:
+    these days of its units are left out of it.
+    """
+    last = fee.to_datetime
+    if last is None or not paid_before_cents(fee):
+        return ZERO
+    opened_with = [
+        other
+        for other in fees_in_advance(reader, subscription, eq("charge_id", fee.charge_id), since=reader.now)
+        if other.from_datetime == fee.from_datetime and other.event_transaction_id is None
+    ]
+    paid = _paid_for_units(reader, subscription, fee, reader.now, tz, until=last)
+    held = total(whole_units(other) for other in opened_with)
+    return _share_paid(paid, opened_with, days=days_billed(reader.now, last, tz), held=held)
 
 
 def fees_in_advance(reader: Reader, subscription: Subscription, of_item: Condition, *, since: datetime) -> list[Fee]:
@@ -146,6 +156,47 @@ def payment_for(
         days=days,
         days_left=left,
         given_back=_given_back(reader, fee) if left else ZERO,
+    )
+
+
+_PaidFee = tuple[Fee, PaidInAdvance]
+
+
+def _paid_for_units(
+    reader: Reader,
+    subscription: Subscription,
+    fee: Fee,
+    since: datetime,
+    tz: tzinfo,
+    *,
+    until: datetime,
+    upgraded: bool = False,
+) -> list[list[_PaidFee]]:
+    """What each plan before `subscription` was paid in advance for the metric of `fee`, the latest first."""
+    of_metric = eq("billable_metric_id", fee.billable_metric_id)
+    return [
+        [
+            (paid, payment_for(reader, paid, since, tz, until=until, upgraded=upgraded))
+            for paid in fees_in_advance(reader, older, of_metric, since=since)
+        ]
+        for older in upgraded_from(reader, subscription)
+    ]
+
+
+def _share_paid(paid: Sequence[Sequence[_PaidFee]], lines: Sequence[Fee], *, days: int, held: Decimal) -> Decimal:
+    """The share of the units and days of `lines` that plans before were paid for, as `held` of their units are left."""
+    billed = multiply(total(whole_units(line) for line in lines), Decimal(days))
+    if billed <= ZERO:
+        return ZERO
+    of_plans = [[_units_paid(fee, payment) for fee, payment in plan] for plan in paid]
+    return min(divide(unit_days_paid(of_plans, held), billed), ONE)
+
+
+def _units_paid(fee: Fee, payment: PaidInAdvance) -> UnitsPaid:
+    return UnitsPaid(
+        units=multiply(whole_units(fee), payment.unused_share),
+        days=payment.days_left,
+        of_all=fee.event_transaction_id is None,
     )
 
 
