@@ -98,17 +98,20 @@ class Seat:
         content: bytes = self._run(name, path, {}, lambda _, content: content, mode="read")
         return content
 
-    def tried(self, name: str, /, *path: str, then: tuple[str, str], **fields: object) -> tuple[Any, JsonObject]:
-        """What a command would answer, and a query, with the id that it asks for, after it: the command is run, and
-        rolled back. Raises as `ask` does.
+    def tried(
+        self, name: str, /, *path: str, then: Sequence[tuple[str, str]], **fields: object
+    ) -> tuple[Any, Sequence[JsonObject]]:
+        """What a command would answer, and queries, each with the id that it asks for, after it: the command is run,
+        and rolled back. Raises as `ask` does.
         """
-        query, id = then
 
-        def shown(work: Reader, made: Any) -> tuple[Any, JsonObject]:
-            answer: JsonObject = view_of(work, operation_named(query).function(work, id))
-            return view_of(work, made), answer
+        def shown(work: Reader, made: Any) -> tuple[Any, Sequence[JsonObject]]:
+            answers = [view_of(work, operation_named(query).function(work, id)) for query, id in then]
+            return view_of(work, made), answers
 
-        both: tuple[Any, JsonObject] = self._run(name, path, fields, shown, around=lambda work, act: work.dry_run(act))
+        both: tuple[Any, Sequence[JsonObject]] = self._run(
+            name, path, fields, shown, around=lambda work, act: work.dry_run(act)
+        )
         return both
 
     def _run(

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from usagebill.console.pages import (
+    actions,
     analytics,
     comparison,
     customer,
+    document,
     entitlement,
     form,
     home,
     invoice,
-    invoice_action,
     listing,
     live,
     plan,
@@ -32,8 +33,9 @@ PAGES: Sequence[Page] = (
     *users.PAGES,
     *customer.PAGES,
     *subscription.PAGES,
+    *actions.PAGES,
+    *document.PAGES,
     *invoice.PAGES,
-    *invoice_action.PAGES,
     *comparison.PAGES,
     *entitlement.PAGES,
     *plan_terms.PAGES,

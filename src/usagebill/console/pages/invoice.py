@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
 from starlette.responses import Response
 
-from usagebill.console.pages.invoice_action import possible_actions
+from usagebill.console.pages.actions import possible_actions
 from usagebill.console.pages.page import Page
 from usagebill.console.visits import Visit
 from usagebill.core.errors import BillingError
@@ -32,7 +30,7 @@ def _shown(visit: Visit) -> Response:
         explanation=explanation,
         problem=problem,
         has_pdf=invoice["status"] in ISSUED,
-        actions=possible_actions(seat, invoice),
+        actions=possible_actions(seat, "invoices", invoice),
         payments=seat.listed("payments.list", invoice_id=id, per_page=_LATEST) if seat.may("payments.list") else None,
         notes=notes,
         activities=seat.listed("activity_logs.list", resource_ids=[id], per_page=_LATEST)
@@ -41,23 +39,4 @@ def _shown(visit: Visit) -> Response:
     )
 
 
-def _pdf(visit: Visit) -> Response:
-    id = visit.named("id")
-    number = visit.seat.ask("invoices.get", id)["number"]
-    content = visit.seat.file("invoices.pdf", id)
-    return Response(
-        content,
-        media_type="application/pdf",
-        headers={
-            "content-disposition": f"inline; filename*=UTF-8''{quote(f'{number}.pdf', safe='')}",
-            # A browser's viewer of PDFs brings its own style.
-            "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'",
-            "x-frame-options": "SAMEORIGIN",
-        },
-    )
-
-
-PAGES = (
-    Page("/invoices/{id}/pdf", _pdf),
-    Page("/invoices/{id}", _shown),
-)
+PAGES = (Page("/invoices/{id}", _shown),)

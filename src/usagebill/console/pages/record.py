@@ -7,6 +7,8 @@ from functools import partial
 from starlette.responses import Response
 
 from usagebill.console.lists import BY_PATH, LISTS, List
+from usagebill.console.pages.actions import possible_actions
+from usagebill.console.pages.document import DOCUMENTS
 from usagebill.console.pages.page import Page
 from usagebill.console.visits import Visit
 
@@ -21,7 +23,14 @@ def _shown(listed: List, visit: Visit) -> Response:
         for path, name in listed.related
         if visit.seat.may(BY_PATH[path].operation)
     ]
-    return visit.page("record.html", list=listed, record=record, related=related)
+    return visit.page(
+        "record.html",
+        list=listed,
+        record=record,
+        related=related,
+        actions=possible_actions(visit.seat, listed.get.partition(".")[0], record),
+        has_pdf=listed.path in DOCUMENTS,
+    )
 
 
 PAGES = tuple(

@@ -1,0 +1,483 @@
+"""What can be done with an invoice, a payment, a credit note or a receipt: what moves money shows its effect before it
+is confirmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from usagebill.console.fields import Field, Kind, choices, text_of, values_of
+from usagebill.console.pages.page import Page
+from usagebill.console.rendering import money, words
+from usagebill.console.seat import Seat
+from usagebill.console.visits import Visit
+from usagebill.core.credit_notes import CreditNoteReason
+from usagebill.core.errors import BillingError, Forbidden, Invalid, NotFound
+from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
+
+_Record = Mapping[str, Any]
+_Form = Mapping[str, str]
+_MOST_NOTES = 100
+# Resource -> the folder of its pages, the field that names a record, and (name, field) of what an action may change.
+_PAGES: Mapping[str, tuple[str, str, Sequence[tuple[str, str]]]] = {
+    "invoices": (
+        "invoices",
+        "number",
+        (
+            ("Total", "total_amount_cents"),
+            ("Paid", "total_paid_amount_cents"),
+            ("Due", "total_due_amount_cents"),
+            ("Status", "status"),
+            ("Payment", "payment_status"),
+        ),
+    ),
+    "credit_notes": (
+        "credit-notes",
+        "number",
+        (
+            ("Total", "total_amount_cents"),
+            ("Left for the next invoices", "balance_amount_cents"),
+            ("Credit", "credit_status"),
+            ("Refund", "refund_status"),
+        ),
+    ),
+    "payments": ("payments", "svc_id", ()),
+    "payment_receipts": ("receipts", "number", ()),
+}
+
+
+def _is_draft(invoice: _Record) -> bool:
+    return bool(invoice["status"] == InvoiceStatus.DRAFT)
+
+
+def _is_computed(invoice: _Record) -> bool:
+    return _is_draft(invoice) and bool(invoice["invoice_type"] == InvoiceType.SUBSCRIPTION)
+
+
+def _is_issued(invoice: _Record) -> bool:
+    return bool(invoice["status"] == InvoiceStatus.FINALIZED)
+
+
+def _is_due(invoice: _Record) -> bool:
+    unpaid = invoice["payment_status"] != PaymentStatus.SUCCEEDED
+    return _is_issued(invoice) and unpaid and invoice["total_due_amount_cents"] > 0
+
+
+def _is_charged(invoice: _Record) -> bool:
+    provider = (invoice["customer"] or {}).get("billing_configuration", {}).get("payment_provider")
+    return _is_due(invoice) and provider is not None
+
+
+def _is_failed(invoice: _Record) -> bool:
+    return bool(invoice["status"] == InvoiceStatus.FAILED)
+
+
+def _is_credited(invoice: _Record) -> bool:
+    return _is_issued(invoice) and invoice["total_amount_cents"] > 0
+
+
+def _always(record: _Record) -> bool:
+    return True
+
+
+def _is_refundable(payment: _Record) -> bool:
+    return payment["payment_provider_code"] is not None and payment["payment_status"] == ChargeStatus.SUCCEEDED
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """How an operation is called: the ids in its path, and its fields; `tried` are further ones with which its effect
+    is that of later, such as once a provider has answered.
+    """
+
+    path: Sequence[str] = ()
+    fields: Mapping[str, object] = field(default_factory=dict)
+    tried: Mapping[str, object] = field(default_factory=dict)
+
+
+def _by_id(seat: Seat, invoice: _Record, form: _Form) -> Request:
+    return Request((invoice["svc_id"],))
+
+
+def _no_fields(seat: Seat, invoice: _Record) -> Sequence[Field]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action on a record of the resource `of` that is as `applies` says. `about` tells what else it does.
+
+    `fields` are those that its effect depends on, `filled` at first as it says; `remarks` are those that it does not
+    depend on. An action without an effect in money (`shows_effect`) is confirmed at once.
+    """
+
+    path: str
+    title: str
+    operation: str
+    about: str
+    applies: Callable[[_Record], bool]
+    request: Callable[[Seat, _Record, _Form], Request] = _by_id
+    fields: Callable[[Seat, _Record], Sequence[Field]] = _no_fields
+    filled: Callable[[_Record], _Form] = lambda _: {}
+    remarks: Sequence[Field] = ()
+    is_final: bool = False
+    shows_effect: bool = True
+    of: str = "invoices"
+
+
+_REFERENCE = Field("reference", "Reference, such as that of the transfer", required=True)
+_RECEIVED = Field("amount_cents", "Amount received", Kind.MONEY, required=True)
+
+
+def _due(invoice: _Record) -> _Form:
+    return {_RECEIVED.name: text_of(_RECEIVED, invoice["total_due_amount_cents"], invoice["currency"])}
+
+
+def _payment(seat: Seat, invoice: _Record, form: _Form) -> Request:
+    amount = values_of((_RECEIVED,), form, invoice["currency"])
+    reference = form.get("reference", "").strip() or "console"
+    return Request(fields={"invoice_id": invoice["svc_id"], "reference": reference, "amount_cents": 0, **amount})
+
+
+_RECIPIENTS = Field("to", "To", Kind.LIST, hint="Addresses, apart by commas; without any, the customer's own.")
+
+
+def _email(seat: Seat, record: _Record, form: _Form) -> Request:
+    return Request((record["svc_id"],), values_of((_RECIPIENTS,), form))
+
+
+_GIVEN_BACK = Field("amount_cents", "Amount", Kind.MONEY, hint="Empty: all that was paid beyond what is due")
+_BY_HAND = Field("by_hand", "You have given it back yourself: the provider is not asked", Kind.FLAG)
+
+
+def _refund(seat: Seat, payment: _Record, form: _Form) -> Request:
+    fields = values_of((_GIVEN_BACK, _BY_HAND), form, payment["amount_currency"])
+    asked = {name: value for name, value in fields.items() if value is not False}
+    return Request((payment["svc_id"],), asked, tried={_BY_HAND.name: True})
+
+
+_VOIDED = (
+    Field("refund_amount", "Refunded of what was paid", Kind.MONEY),
+    Field("credit_amount", "Credited to the next invoices", Kind.MONEY),
+)
+
+
+def _void_fields(seat: Seat, invoice: _Record) -> Sequence[Field]:
+    return _VOIDED if invoice["total_paid_amount_cents"] > 0 else ()
+
+
+def _void_filled(invoice: _Record) -> _Form:
+    paid_cents = invoice["total_paid_amount_cents"]
+    return {_VOIDED[0].name: text_of(_VOIDED[0], paid_cents, invoice["currency"])} if paid_cents > 0 else {}
+
+
+def _void(seat: Seat, invoice: _Record, form: _Form) -> Request:
+    given = values_of(_void_fields(seat, invoice), form, invoice["currency"])
+    return Request((invoice["svc_id"],), {"generate_credit_note": True, **given} if given else {})
+
+
+# Where a credit goes -> the argument that says how much.
+_CREDITED_TO = (
+    ("credit_amount_cents", "The customer's next invoices"),
+    ("refund_amount_cents", "Back to the customer, who has paid it"),
+    ("offset_amount_cents", "What is still due of this invoice"),
+)
+_TO = Field("credited_to", "It goes to", Kind.CHOICE, _CREDITED_TO)
+_WHOLE_AMOUNT = Field("total", "Or an amount, with taxes, over all lines", Kind.MONEY)
+_LINE = "line-"
+
+
+def _credit_fields(seat: Seat, invoice: _Record) -> Sequence[Field]:
+    """A field for each line of which something is left, then one for all, and where it goes."""
+    left = {fee["svc_id"]: fee["amount_cents"] for fee in invoice["fees"]}
+    if invoice["number"]:
+        notes = seat.listed("credit_notes.list", invoice_number=invoice["number"], per_page=_MOST_NOTES).items
+        for item in (item for note in notes for item in note["items"] if item["fee"]):
+            if item["fee"]["svc_id"] in left:
+                left[item["fee"]["svc_id"]] -= item["amount_cents"]
+    lines = [
+        Field(
+            f"{_LINE}{fee['svc_id']}",
+            fee["item"]["invoice_display_name"] or fee["item"]["name"] or fee["item"]["code"],
+            Kind.MONEY,
+            hint=f"{money(left[fee['svc_id']], invoice['currency'])} is left, before taxes",
+        )
+        for fee in invoice["fees"]
+        if left[fee["svc_id"]] > 0
+    ]
+    return (*lines, _WHOLE_AMOUNT, _TO)
+
+
+def _credit(seat: Seat, invoice: _Record, form: _Form) -> Request:
+    id, currency = invoice["svc_id"], invoice["currency"]
+    part = form.get(_TO.name, "")
+    part = part if part in dict(_CREDITED_TO) else _CREDITED_TO[0][0]
+    remarks = values_of(_CREDIT_REMARKS, form)
+    amounts = values_of([field for field in _credit_fields(seat, invoice) if field.kind == Kind.MONEY], form, currency)
+    items = [
+        {"fee_id": name.removeprefix(_LINE), "amount_cents": cents}
+        for name, cents in amounts.items()
+        if name.startswith(_LINE)
+    ]
+    if not items:
+        return Request(fields={"invoice_id": id, part: amounts.get(_WHOLE_AMOUNT.name, 0), **remarks})
+    if _WHOLE_AMOUNT.name in amounts:
+        problem = Invalid({_WHOLE_AMOUNT.name: ["invalid_value"]})
+        problem.message = "Credit some lines, or an amount over all of them: not both in one credit note."
+        raise problem
+    estimate = seat.ask("credit_notes.estimate", invoice_id=id, items=items)
+    cents = max(estimate["max_creditable_amount_cents"], estimate["max_refundable_amount_cents"])
+    return Request(fields={"invoice_id": id, "items": items, part: cents, **remarks})
+
+
+_CREDIT_REMARKS = (
+    Field(
+        "reason",
+        "Reason",
+        Kind.CHOICE,
+        choices(sorted(CreditNoteReason, key=lambda reason: reason != CreditNoteReason.OTHER)),
+    ),
+    Field("description", "Description, on the document"),
+)
+
+ACTIONS: Sequence[Action] = (
+    Action(
+        "finalize",
+        "Finalize",
+        "invoices.finalize",
+        "The invoice gets its number and is sent and collected as if its grace period had ended.",
+        _is_draft,
+    ),
+    Action(
+        "refresh",
+        "Refresh",
+        "invoices.refresh",
+        "The draft is computed anew from today's usage, plan, coupons and taxes.",
+        _is_computed,
+    ),
+    Action(
+        "pay",
+        "Record payment",
+        "payments.create",
+        "You have received this amount by other means, such as a bank transfer. Less than what is due is a part.",
+        _is_due,
+        request=_payment,
+        fields=lambda _, __: (_RECEIVED,),
+        filled=_due,
+        remarks=(_REFERENCE,),
+    ),
+    Action(
+        "retry-payment",
+        "Retry payment",
+        "invoices.retry_payment",
+        "The customer's payment provider is asked to charge the amount due again.",
+        _is_charged,
+    ),
+    Action(
+        "credit",
+        "Credit",
+        "credit_notes.create",
+        "A credit note gives back a part of some lines, or an amount of the whole invoice.",
+        _is_credited,
+        request=_credit,
+        fields=_credit_fields,
+        remarks=_CREDIT_REMARKS,
+    ),
+    Action(
+        "email",
+        "Send by e-mail",
+        "invoices.resend_email",
+        "The invoice is sent as it was issued, with its PDF.",
+        _is_issued,
+        request=_email,
+        remarks=(_RECIPIENTS,),
+        shows_effect=False,
+    ),
+    Action(
+        "void",
+        "Void",
+        "invoices.void",
+        "The invoice keeps its number and is owed no longer. Coupons, credits and wallets that paid it are given back;"
+        " payments as far as you say. It cannot be undone.",
+        _is_issued,
+        request=_void,
+        fields=_void_fields,
+        filled=_void_filled,
+        is_final=True,
+    ),
+    Action(
+        "retry",
+        "Make it again",
+        "invoices.retry",
+        "What failed is done again: its taxes are asked for, or the invoice is made.",
+        _is_failed,
+    ),
+    Action(
+        "refund",
+        "Refund",
+        "payments.refund",
+        "The provider gives back what was paid beyond what is due; the effect is that of its success. To give back"
+        " more, credit the invoice.",
+        _is_refundable,
+        request=_refund,
+        fields=lambda _, __: (_GIVEN_BACK, _BY_HAND),
+        filled=lambda _: {_GIVEN_BACK.name: ""},
+        of="payments",
+    ),
+    Action(
+        "void",
+        "Void",
+        "credit_notes.void",
+        "What is left of it is taken off no further invoice. It cannot be undone.",
+        lambda note: note["balance_amount_cents"] > 0,
+        is_final=True,
+        of="credit_notes",
+    ),
+    Action(
+        "retry-refund",
+        "Retry refund",
+        "credit_notes.retry_refund",
+        "The payment providers are asked again to give back what failed.",
+        lambda note: bool(note["refund_status"] == PaymentStatus.FAILED),
+        of="credit_notes",
+    ),
+    Action(
+        "email",
+        "Send by e-mail",
+        "credit_notes.resend_email",
+        "The credit note is sent as it was issued, with its PDF.",
+        _always,
+        request=_email,
+        remarks=(_RECIPIENTS,),
+        shows_effect=False,
+        of="credit_notes",
+    ),
+    Action(
+        "email",
+        "Send by e-mail",
+        "payment_receipts.resend_email",
+        "The receipt is sent with its PDF.",
+        _always,
+        request=_email,
+        remarks=(_RECIPIENTS,),
+        shows_effect=False,
+        of="payment_receipts",
+    ),
+)
+
+
+def possible_actions(seat: Seat, resource: str, record: _Record) -> Sequence[Action]:
+    """The actions that the record's state and the user's role permit."""
+    return [
+        action for action in ACTIONS if action.of == resource and seat.may(action.operation) and action.applies(record)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What an action changes of a record: its kind and number, its currency, and (name, field, now, then)."""
+
+    kind: str
+    number: str
+    currency: str
+    rows: Sequence[tuple[str, str, Any, Any]]
+
+
+def _affected(seat: Seat, action: Action, record: _Record) -> Sequence[tuple[str, _Record]]:
+    """The records whose change is shown, with their resources: of a payment, its invoices."""
+    if action.of == "payments":
+        return [("invoices", seat.ask("invoices.get", id)) for id in record["invoice_ids"]]
+    return [(action.of, record)]
+
+
+def _effects(
+    seat: Seat, action: Action, record: _Record, request: Request
+) -> tuple[_Record | None, Sequence[Effect], Sequence[_Record]]:
+    """What the operation would answer, what it would change, and the affected records after it."""
+    affected = _affected(seat, action, record)
+    then = [(f"{resource}.get", before["svc_id"]) for resource, before in affected]
+    made, after = seat.tried(action.operation, *request.path, then=then, **{**request.fields, **request.tried})
+    effects = []
+    for (resource, before), later in zip(affected, after, strict=True):
+        _, name, fields = _PAGES[resource]
+        rows = [(label, column, before[column], later[column]) for label, column in fields]
+        effects.append(Effect(words(resource.removesuffix("s")), before[name] or "Draft", before["currency"], rows))
+    return made, effects, after
+
+
+def _shown_for(fields: Sequence[Field], form: _Form) -> str:
+    """What an effect was shown for: the values of these fields."""
+    return urlencode({field.name: form.get(field.name, "").strip() for field in fields})
+
+
+def _asked(action: Action, visit: Visit, problem: str = "", status: int = 200) -> Response:
+    seat, id = visit.seat, visit.named("id")
+    record = seat.ask(f"{action.of}.get", id)
+    seat.require(action.operation)
+    applies = action.applies(record)
+    fields = action.fields(seat, record) if applies else ()
+    form = visit.form or action.filled(record)
+    made: _Record | None = None
+    effects: Sequence[Effect] = ()
+    paid_cents = 0
+    if not applies:
+        problem = problem or "That is not possible now."
+    elif not problem and action.shows_effect and (form or not fields):
+        try:
+            made, effects, after = _effects(seat, action, record, action.request(seat, record, form))
+            if action.operation == "payments.create":
+                paid_cents = after[0]["total_paid_amount_cents"] - record["total_paid_amount_cents"]
+        except NotFound:
+            raise
+        except BillingError as refusal:
+            problem = refusal.message or refusal.code
+            status = refusal.status if visit.form else status
+    folder, name, _ = _PAGES[action.of]
+    return visit.page(
+        "action.html",
+        status,
+        action=action,
+        record=record,
+        folder=folder,
+        number=record[name] or "Draft",
+        effects=effects,
+        paid_cents=paid_cents,
+        note=made if action.operation == "credit_notes.create" else None,
+        fields=fields,
+        remarks=action.remarks,
+        shown_for=_shown_for(fields, form),
+        is_ready=applies and (bool(effects) or not action.shows_effect),
+        problem=problem,
+        form=form,
+    )
+
+
+def _done(action: Action, visit: Visit) -> Response:
+    seat, id, form = visit.seat, visit.named("id"), visit.form
+    seat.require(action.operation)
+    record = seat.ask(f"{action.of}.get", id)
+    # Whoever changes an amount sees its effect before it is confirmed.
+    if form.get("shown_for", "") != _shown_for(action.fields(seat, record), form):
+        return _asked(action, visit)
+    try:
+        request = action.request(seat, record, form)
+        seat.ask(action.operation, *request.path, **request.fields)
+    except (Forbidden, NotFound):
+        raise
+    except BillingError as refusal:
+        return _asked(action, visit, refusal.message or refusal.code, refusal.status)
+    return visit.to(f"/{_PAGES[action.of][0]}/{id}")
+
+
+PAGES = tuple(
+    Page(f"/{_PAGES[action.of][0]}/{{id}}/{action.path}", partial(act, action), method)
+    for action in ACTIONS
+    for act, method in ((_asked, "GET"), (_done, "POST"))
+)
