@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import click
 
 from usagebill.cli.options import refusals
 from usagebill.storage.addresses import is_url
+from usagebill.storage.ports import Opening
 from usagebill.storage.sqlite import SqliteStore
+from usagebill.storage.sqlite.schema import MovedFile
 
 
 @click.command()
 @click.option("--from", "source", required=True, type=click.Path(dir_okay=False, exists=True), help="The SQLite file.")
-@click.option("--to", "target", required=True, metavar="URL", help="An empty database: postgresql://...")
-def migrate(source: str, target: str) -> None:
+@click.option("--to", "target", metavar="URL", help="An empty database: postgresql://...")
+@click.option(
+    "--take-back",
+    is_flag=True,
+    help="Instead, open a file again that was moved. Nothing that the database has got since is in it.",
+)
+def migrate(source: str, target: str | None, take_back: bool) -> None:
     """Move a file into a PostgreSQL database, and compare every row of both.
 
-    Stop the services and workers of the file first: anything they write meanwhile is not moved. The file is only read.
-    An interrupted migration continues when it is run again; until it is complete, nothing else can open the database.
+    Stop the services and workers of the file first: it is refused while one is seen. Nobody can write to the file
+    meanwhile, and nothing opens it afterwards. An interrupted migration continues when it is run again; until it is
+    complete, nothing else can open the database.
     """
+    if (target is None) is not take_back:
+        raise click.UsageError("one of --to and --take-back is needed")
+    if target is None:
+        with refusals(source):
+            SqliteStore(source, opening=Opening(takes_back=True)).close()
+        click.echo(f"{source} can be opened again: nothing else may go on with what it was moved to")
+        return
     if not is_url(target):
         raise click.BadParameter("the destination must be a URL: postgresql://...", param_hint="--to")
-    with refusals(source):
-        # Upgrades it to the schema of this usagebill.
+    with refusals(source), suppress(MovedFile):
+        # Upgrades it to the schema of this usagebill. One that was moved is asked where to.
         SqliteStore(source).close()
     with refusals(target):
         try:
@@ -33,7 +50,8 @@ def migrate(source: str, target: str) -> None:
             ) from problem
         store = PostgresStore(target, migrating=True)
         try:
-            run(source, store, _tell)
+            with refusals(source):
+                run(source, store, _tell)
         except MigrationFailed as problem:
             raise click.ClickException(str(problem)) from problem
         finally:

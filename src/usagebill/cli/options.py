@@ -22,7 +22,7 @@ from usagebill.process.settings import Settings
 from usagebill.requests.refusals import word
 from usagebill.storage.addresses import is_url, shown
 from usagebill.storage.ports import Opening, UnusableServer
-from usagebill.storage.sqlite.schema import ForeignFile, InUse, NewerFile, NoSystem, OlderFile
+from usagebill.storage.sqlite.schema import ForeignFile, InUse, MovedFile, NewerFile, NoSystem, OlderFile
 from usagebill.storage.stores import is_engine_error
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -243,7 +243,7 @@ def refusals(path: str) -> Iterator[None]:
         word(problem)
         details = json.dumps(problem.details, default=str)
         raise click.ClickException(f"{details}: {problem.message}") from problem
-    except (ForeignFile, InUse, NewerFile, NoSystem, OlderFile, UnusableServer) as problem:
+    except (ForeignFile, InUse, MovedFile, NewerFile, NoSystem, OlderFile, UnusableServer) as problem:
         raise click.ClickException(f"{shown(path)}: {problem}") from problem
     except BillingError as problem:
         word(problem)

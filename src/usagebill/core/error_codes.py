@@ -307,6 +307,10 @@ BY_STATE: Mapping[str, Refusal] = {
     "customer_has_subscriptions": Refusal(
         "a subscription of the customer is active, or is to start", "terminate it first"
     ),
+    "database_moved": Refusal(
+        "the file was moved into another database while this process had it open, and nothing was changed",
+        "restart this process on that database",
+    ),
     "database_unavailable": Refusal(
         "the database does not answer, and nothing was changed", "send it again after the seconds of `Retry-After`"
     ),

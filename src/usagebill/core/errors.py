@@ -166,6 +166,17 @@ class SchemaIsNewer(DatabaseFailed):
         super().__init__("schema_is_newer", f"the database has schema {found}, this process knows {known}")
 
 
+class DatabaseMoved(DatabaseFailed):
+    """The file was moved into another database while this process had it open (503). Nothing was changed: it goes on
+    once it is restarted on that one.
+    """
+
+    retry_after = 30
+
+    def __init__(self, target: str) -> None:
+        super().__init__("database_moved", f"it was moved to {target}")
+
+
 class TooManyProviderRequests(BillingError):
     """An outside provider limits our requests (429); `provider` is its name."""
 

@@ -72,6 +72,20 @@ class Process:
             yield ProcessKind.WORKER, ""
 
 
+def live(processes: Iterable[Process], now: datetime) -> list[Process]:
+    """Those that run, as far as is known."""
+    return [process for process in processes if process.is_live(now)]
+
+
+def listed(processes: Iterable[Process], now: datetime) -> str:
+    """What a refusal says of processes that are in the way."""
+    return "; ".join(
+        f"{process.kind} {process.name} (usagebill {process.version}, schema {process.schema}, seen"
+        f" {max(0, round((now - process.seen_at).total_seconds()))} s ago)"
+        for process in processes
+    )
+
+
 def missing(processes: Iterable[Process], now: datetime) -> list[Process]:
     """The dead processes of which nobody has taken the place, each the last in one of its roles."""
     last: dict[tuple[str, str], Process] = {}

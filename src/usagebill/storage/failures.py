@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Final
 
-from usagebill.core.errors import DatabaseFailed, DatabaseUnavailable, SchemaIsNewer, StorageFull
+from usagebill.core.errors import DatabaseFailed, DatabaseMoved, DatabaseUnavailable, SchemaIsNewer, StorageFull
 from usagebill.process.logs import Log
 
 _SQLITE_UNAVAILABLE: Final = frozenset(
@@ -60,6 +60,8 @@ def _events(failure: DatabaseFailed) -> tuple[str, str]:
             return "storage_full", "storage_has_room_again"
         case SchemaIsNewer():
             return "schema_is_newer", "schema_is_known_again"
+        case DatabaseMoved():
+            return "database_moved", "database_taken_back"
         case _:
             return "database_unreachable", "database_reachable_again"
 

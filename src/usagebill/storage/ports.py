@@ -45,12 +45,14 @@ class UnusableServer(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
     """What opening a database may do to it: make a new system where there is none; bring an older schema to this
-    version's, also `beside_others`, which are then refused until they are restarted.
+    version's, also `beside_others`, which are then refused until they are restarted; open a file again that was moved
+    into another database (`takes_back`).
     """
 
     creates: bool = True
     upgrades: bool = True
     beside_others: bool = False
+    takes_back: bool = False
 
 
 AS_NEEDED: Final = Opening()

@@ -1,18 +1,22 @@
 """Migration of a SQLite file into a PostgreSQL database: every row, then a comparison of every row.
 
-Each slice has its own transaction. An interrupted migration resumes after the last row copied, table by table: rows are
-copied in order of their ids, and nobody else writes to a database whose migration is not finished.
+Nobody else writes to the file meanwhile, and afterwards it is marked as moved. In the database each slice has its own
+transaction. An interrupted migration resumes after the last row copied, table by table: rows are copied in order of
+their ids, and nobody else writes to a database whose migration is not finished.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
+from usagebill.core.processes import listed
+from usagebill.storage.addresses import shown
 from usagebill.storage.event_rows import COLUMNS, event_of
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.engine import PostgresStore
@@ -24,9 +28,12 @@ from usagebill.storage.sql.jobs import JOB_COLUMNS as _JOBS
 from usagebill.storage.sql.processes import COLUMNS as _PROCESSES
 from usagebill.storage.sql.usage_totals import MissingSeries, Shape, UsageTotals
 from usagebill.storage.sqlite.rows import codec_of
+from usagebill.storage.sqlite.schema import MovedFile, check_not_moved, mark_moved, seen
 from usagebill.storage.tables import TABLES, Table, table_of, tables_in_order
 
 _SLICE = 5_000
+# For how long somebody else may be writing to the file.
+_BUSY_SECONDS = 5.0
 
 Row = tuple[Any, ...]
 
@@ -38,14 +45,13 @@ class MigrationFailed(Exception):
 def migrate(path: str | Path, target: PostgresStore, note: Callable[[str, int], None]) -> None:
     """Copy the file, which has this version's schema, and compare both sides; `note` gets each table and its row count.
 
-    Raises `MigrationFailed` if the database is not empty, or if anything differs: the database then stays unusable, the
-    file unchanged.
+    Raises `MigrationFailed` if others have the file open, if the database is not empty, or if anything differs: the
+    database then stays unusable, the file unchanged.
     """
     file = Path(path).resolve()
-    source = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, isolation_level=None)
+    source = sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
     try:
-        # One state of the file throughout.
-        source.execute("BEGIN")
+        is_moved = _take(source, target)
         if _begin(target, str(file)):
             return
         for table in map(table_of, tables_in_order()):
@@ -59,13 +65,42 @@ def migrate(path: str | Path, target: PostgresStore, note: Callable[[str, int], 
             raise MigrationFailed(
                 f"not the same on both sides: {', '.join(differing)}. Begin again with an empty database"
             )
-        target.transact(lambda connection: connection.execute("UPDATE migration SET finished = TRUE"))
+        if not is_moved:
+            # First of all: at no instant can both be opened.
+            mark_moved(source, shown(target.url), datetime.now(UTC))
+            source.execute("COMMIT")
+        _finish(target)
         # Until totals are built, usage is counted from the events.
         while target.roll_up_usage():
             pass
         note("usage_totals", target.ask(lambda connection: _scalar(connection, "SELECT COUNT(*) FROM usage_totals")))
     finally:
         source.close()
+
+
+def _take(source: sqlite3.Connection, target: PostgresStore) -> bool:
+    """Exclude everybody else from writing to the file, in a transaction in which nobody has it open. Returns whether it
+    is marked as moved to this target: then the migration was interrupted right before its end.
+    """
+    try:
+        source.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as problem:
+        if problem.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        raise MigrationFailed("the file is locked by a process that writes to it: stop all that use it") from problem
+    try:
+        check_not_moved(source)
+    except MovedFile as moved:
+        if moved.target != shown(target.url):
+            raise
+        return True
+    now = datetime.now(UTC)
+    if others := seen(source, now):
+        raise MigrationFailed(
+            f"processes have the file open: {listed(others, now)}. Stop them, and run it again; one that was killed is"
+            " seen for 30 seconds"
+        )
+    return False
 
 
 def _begin(target: PostgresStore, name: str) -> bool:
@@ -83,6 +118,10 @@ def _begin(target: PostgresStore, name: str) -> bool:
         return bool(row[1])
 
     return target.transact(begin)
+
+
+def _finish(target: PostgresStore) -> None:
+    target.transact(lambda connection: connection.execute("UPDATE migration SET finished = TRUE"))
 
 
 def _slices(rows: Iterator[Row]) -> Iterator[list[Row]]:

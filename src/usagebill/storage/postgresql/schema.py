@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from usagebill.core.errors import SchemaIsNewer
+from usagebill.core.processes import live
 from usagebill.storage.ports import AS_NEEDED, Opening
 from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
@@ -227,7 +228,7 @@ def _check_alone(connection: Connection, current: tuple[int, int]) -> None:
     assert row is not None
     now: datetime = row[0].astimezone(UTC)
     oldest = RECORDS + 1 if current[0] < VERSION else rolls_from()
-    seen = [process for process in map(processes.process_of, connection.execute(processes.ALL)) if process.is_live(now)]
+    seen = live(map(processes.process_of, connection.execute(processes.ALL)), now)
     others = [process for process in seen if process.schema < oldest]
     if others:
         raise InUse(current[1], RECORDS, others, now)

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from usagebill.storage.sqlite.schema import check_ours
+from usagebill.storage.sqlite.schema import check_not_moved, check_ours
 
 
 class DamagedFile(Exception):
@@ -31,6 +31,7 @@ def back_up(source: str | Path, target: Path) -> None:
         closing(sqlite3.connect(partial, isolation_level=None)) as copy,
     ):
         check_ours(original)
+        check_not_moved(original)
         # In one step: a copy in several would begin again whenever somebody writes in between.
         original.backup(copy)
         # A single file, without a log beside it.

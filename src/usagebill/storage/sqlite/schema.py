@@ -18,9 +18,9 @@ from time import monotonic
 import msgspec
 
 from usagebill.core.aggregation import counts
-from usagebill.core.errors import SchemaIsNewer
+from usagebill.core.errors import DatabaseMoved, SchemaIsNewer
 from usagebill.core.events import Event
-from usagebill.core.processes import Process
+from usagebill.core.processes import Process, listed, live
 from usagebill.process.logs import Log
 from usagebill.storage.ports import AS_NEEDED, Opening
 from usagebill.storage.record_sql import can_be_deleted
@@ -59,6 +59,9 @@ _FORMER = (
 _REGISTERED = 67
 # Before this version decimals were stored in another form.
 _OLDEST_READ = 2
+# The version of a file that was moved into another database: so no usagebill opens it, those before this one neither,
+# and whoever has it open is refused from the next transaction on.
+_MOVED = 1_000_000
 
 
 def _lanes(connection: sqlite3.Connection) -> None:
@@ -205,13 +208,9 @@ class InUse(Exception):
     """Processes that cannot go on beside the new schema have the database open, so it was not upgraded."""
 
     def __init__(self, version: int, supported: int, others: Sequence[Process], now: datetime) -> None:
-        listed = "; ".join(
-            f"{process.kind} {process.name} (usagebill {process.version}, schema {process.schema}, seen"
-            f" {max(0, round((now - process.seen_at).total_seconds()))} s ago)"
-            for process in others
-        )
         super().__init__(
-            f"this database has schema version {version}, which processes that have it open cannot leave: {listed}."
+            f"this database has schema version {version}, which processes that have it open cannot leave:"
+            f" {listed(others, now)}."
             f" Stop them, then it is brought to version {supported}; `usagebill upgrade --upgrade-anyway` does so at"
             " once, and they refuse every request until they are restarted"
         )
@@ -223,6 +222,17 @@ class NoSystem(Exception):
 
     def __init__(self) -> None:
         super().__init__("there is no billing system in this database; `usagebill init` makes one")
+
+
+class MovedFile(Exception):
+    """The file was moved into another database, `target`, so it is history."""
+
+    def __init__(self, target: str, moved_at: str) -> None:
+        super().__init__(
+            f"this file was moved to {target} at {moved_at}, which is used instead: both have the same API keys, and"
+            " would give out the same invoice numbers. `usagebill migrate --take-back` opens the file again"
+        )
+        self.target = target
 
 
 class OlderFile(Exception):
@@ -296,7 +306,10 @@ def check_ours(connection: sqlite3.Connection) -> None:
 
 
 def check_version(connection: sqlite3.Connection) -> None:
-    """Raises `NewerFile` or `OlderFile` for a schema that this version cannot read."""
+    """Raises `NewerFile` or `OlderFile` for a schema that this version cannot read, `MovedFile` for a file that was
+    moved.
+    """
+    check_not_moved(connection)
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if not _goes_on(connection, version):
         raise NewerFile(version)
@@ -307,10 +320,47 @@ def check_version(connection: sqlite3.Connection) -> None:
 
 
 def check_current(connection: sqlite3.Connection) -> None:
-    """Raises `SchemaIsNewer` in a transaction on a file that was upgraded since this process opened it."""
+    """Raises `SchemaIsNewer` or `DatabaseMoved` in a transaction on a file that was upgraded, or moved, since this
+    process opened it.
+    """
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if not _goes_on(connection, version):
-        raise SchemaIsNewer(version, VERSION)
+    if _goes_on(connection, version):
+        return
+    try:
+        check_not_moved(connection)
+    except MovedFile as moved:
+        raise DatabaseMoved(moved.target) from moved
+    raise SchemaIsNewer(version, VERSION)
+
+
+def check_not_moved(connection: sqlite3.Connection) -> None:
+    """Raises `MovedFile` for a file that was moved into another database."""
+    if connection.execute("PRAGMA user_version").fetchone()[0] == _MOVED:
+        raise MovedFile(*connection.execute("SELECT target, moved_at FROM moved").fetchone())
+
+
+def mark_moved(connection: sqlite3.Connection, target: str, now: datetime) -> None:
+    """Nobody opens the file from the end of this transaction on, until it is taken back."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    connection.execute("CREATE TABLE moved (version INTEGER NOT NULL, target TEXT NOT NULL, moved_at TEXT NOT NULL)")
+    connection.execute("INSERT INTO moved VALUES (?, ?, ?)", (version, target, now.isoformat(timespec="seconds")))
+    _set_version(connection, _MOVED, _MOVED)
+
+
+def _take_back(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    if connection.execute("PRAGMA user_version").fetchone()[0] == _MOVED:
+        (version,) = connection.execute("SELECT version FROM moved").fetchone()
+        connection.execute("DROP TABLE moved")
+        # Nobody has it open who could go on beside it.
+        _set_version(connection, version, version)
+    connection.execute("COMMIT")
+
+
+def _set_version(connection: sqlite3.Connection, version: int, oldest: int) -> None:
+    """The version of the schema, and the first whose processes go on beside it."""
+    connection.execute("INSERT OR REPLACE INTO usagebill_schema VALUES (1, ?)", (oldest,))
+    connection.execute(f"PRAGMA user_version = {int(version)}")
 
 
 def _goes_on(connection: sqlite3.Connection, version: int) -> bool:
@@ -603,9 +653,12 @@ def bring_forward(connection: sqlite3.Connection, opening: Opening = AS_NEEDED, 
     """Create the schema of a new file, or migrate an older one, which the log says with the file's `name`.
 
     Counts, documents and values are filled in afterwards, in slices; the next open of the file resumes it. Raises
-    `NewerFile`, `InUse`, and whatever `opening` does not permit: `NoSystem`, `NotUpgraded`.
+    `NewerFile`, `InUse`, and whatever `opening` does not permit: `MovedFile`, `NoSystem`, `NotUpgraded`.
     """
     began = monotonic()
+    if opening.takes_back:
+        _take_back(connection)
+    check_not_moved(connection)
     current = connection.execute("PRAGMA user_version").fetchone()[0]
     if not _goes_on(connection, current):
         raise NewerFile(current)
@@ -621,11 +674,15 @@ def bring_forward(connection: sqlite3.Connection, opening: Opening = AS_NEEDED, 
         _log.info("schema_upgraded", database=name, former=current, schema=VERSION, seconds=seconds)
 
 
+def seen(connection: sqlite3.Connection, now: datetime) -> list[Process]:
+    """The processes that have the file open, as far as they said so."""
+    return live(map(processes.process_of, connection.execute(processes.ALL)), now)
+
+
 def _check_alone(connection: sqlite3.Connection, current: int) -> None:
     """Raises `InUse` if a process is seen that cannot go on beside the new schema."""
     now = datetime.now(UTC)
-    seen = [processes.process_of(row) for row in connection.execute(processes.ALL)]
-    others = [process for process in seen if process.is_live(now) and process.schema < rolls_from()]
+    others = [process for process in seen(connection, now) if process.schema < rolls_from()]
     if others:
         raise InUse(current, VERSION, others, now)
 
@@ -669,8 +726,7 @@ def _bring_tables_forward(connection: sqlite3.Connection, opening: Opening) -> i
                 for statement in processes.FORMER:
                     connection.execute(statement)
             _state_statistics(connection)
-            connection.execute("INSERT OR REPLACE INTO usagebill_schema VALUES (1, ?)", (rolls_from(),))
-            connection.execute(f"PRAGMA user_version = {VERSION}")
+            _set_version(connection, VERSION, rolls_from())
         connection.execute("COMMIT")
         # This connection loads the statistics now; later ones load them when they open the file.
         connection.execute("ANALYZE sqlite_schema")
