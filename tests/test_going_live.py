@@ -60,6 +60,11 @@ def served_by(words: Sequence[str], environment: Mapping[str, str], folder: Path
         return server.wait(60)
 
 
+def make_system(folder: Path) -> None:
+    arguments = ["init", "--db", str(folder / "billing.db"), "--key-file", str(folder / "key")]
+    assert CliRunner().invoke(main, arguments).exit_code == 0
+
+
 def option(command: str, name: str) -> Any:
     """The default of an option of a command."""
     (found,) = (known for known in main.commands[command].params if known.name == name)
@@ -72,9 +77,11 @@ def test_the_unit_starts_a_service_that_stops_on_sigterm(tmp_path: Path) -> None
     # Where systemd makes the folder of the unit's state.
     assert Path(environment["USAGEBILL_DB"]).parent == Path("/var/lib") / values(UNIT, "StateDirectory")[0]
     environment["USAGEBILL_DB"] = str(tmp_path / "billing.db")
+    make_system(tmp_path)
     (command,) = values(UNIT, "ExecStart")
     words = shlex.split(command)
     words[words.index("--port") + 1] = "0"
+    assert "--must-exist" in words
     assert served_by(words, environment, tmp_path) == 0
     assert stat.S_IMODE((tmp_path / "billing.db").stat().st_mode) == 0o600
     # Serving on, and then finishing what is in flight.
@@ -125,8 +132,9 @@ def test_the_container_starts_a_service_on_its_volume(tmp_path: Path) -> None:
     assert f"127.0.0.1:{lines['EXPOSE']}/health" in lines["HEALTHCHECK"]
     assert int(lines["EXPOSE"]) == option("serve", "port")
     environment |= {"USAGEBILL_DB": str(tmp_path / "billing.db"), "USAGEBILL_PORT": "0"}
-    assert served_by(json.loads(lines["CMD"]), environment, tmp_path) == 0
-    assert (tmp_path / "billing.db").exists()
+    make_system(tmp_path)
+    assert "--must-exist" in (words := json.loads(lines["CMD"]))
+    assert served_by(words, environment, tmp_path) == 0
 
 
 def test_what_is_composed_is_there() -> None:
@@ -167,6 +175,7 @@ def test_the_composed_commands_get_their_secrets(name: str, tmp_path: Path) -> N
     assert done.stdout == told
     known = {parameter.envvar for parameter in main.commands[service["command"][1]].params}
     assert set(service["environment"]) <= known
+    assert ("--must-exist" in service["command"]) is (name == "usagebill")
     assert CliRunner().invoke(main, [*service["command"][1:], "--help"]).exit_code == 0
 
 

@@ -282,7 +282,7 @@ def test_permissions_that_do_not_exist_are_named(file: str, permission: str) -> 
 @pytest.mark.parametrize("command", [["keys", "list"], ["run-due"], ["work"], ["jobs", "list"], ["audit"]])
 def test_a_missing_file_is_not_made_in_passing(tmp_path: Path, command: list[str]) -> None:
     missing = tmp_path / "typo.db"
-    assert f"`usagebill serve --db {missing}` makes it" in run(*command, "--db", str(missing), code=2)
+    assert f"`usagebill init --db {missing}` makes it" in run(*command, "--db", str(missing), code=2)
     assert not missing.exists()
     assert list(tmp_path.iterdir()) == []
 

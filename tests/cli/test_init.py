@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,6 +60,28 @@ def test_a_key_file_that_is_there_is_kept_and_nothing_made(database: str, tmp_pa
     refused = run("init", "--db", database, "--key-file", str(key_file))
     assert (refused.exit_code, key_file.read_text()) == (1, "mine")
     assert "there is no billing system" in run("serve", "--must-exist", "--port", "0", "--db", database).output
+
+
+@pytest.mark.parametrize("place", ["missing/billing.db", "text"])
+def test_an_init_that_fails_leaves_no_key_file(tmp_path: Path, place: str) -> None:
+    (tmp_path / "text").write_text("not a database, but something longer than the head of one\n" * 10)
+    refused = run("init", "--db", str(tmp_path / place), "--key-file", str(tmp_path / "key"))
+    assert refused.exit_code == 1
+    assert not (tmp_path / "key").exists()
+
+
+def test_a_key_that_cannot_be_written_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    key_file = tmp_path / "key"
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "write_text", full)
+        refused = run("init", "--db", str(tmp_path / "billing.db"), "--key-file", str(key_file))
+    assert (refused.exit_code, f"{key_file}: No space left on device" in refused.output) == (1, True)
+    assert not key_file.exists()
+    with Billing(tmp_path / "billing.db") as billing:
+        assert billing.api_keys.list().items == []
 
 
 def test_a_server_that_must_find_a_system_makes_none(database: str, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import socket
 import stat
@@ -40,15 +41,32 @@ def test_first_start_makes_everything_and_shows_the_key_once(tmp_path: Path) -> 
 
 
 def test_announcement_for_people_names_key_and_address(tmp_path: Path) -> None:
-    process = start("serve", "--db", str(tmp_path / "billing.db"), "--port", "0")
+    terminal, side = pty.openpty()
+    arguments = ["serve", "--db", str(tmp_path / "billing.db"), "--port", "0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "usagebill", *arguments], env=ENVIRONMENT, stdout=side, stderr=subprocess.DEVNULL
+    )
+    os.close(side)
+    with open(terminal, encoding="utf-8") as shown:
+        lines = [shown.readline() for _ in range(3)]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
+    key = lines[1].split()[2]
+    assert [line.split()[0] for line in lines] == ["organization", "API", "serving"]
+    assert len(key) == 36
+
+
+def test_without_a_terminal_no_key_is_made_and_none_is_in_the_journal(tmp_path: Path) -> None:
+    file = tmp_path / "billing.db"
+    process = start("serve", "--db", str(file), "--port", "0")
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(3)]
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=30)
-    key = lines[1].split()[2]
-    assert [line.split()[0] for line in lines] == ["organization", "API", "serving"]
-    assert len(key) == 36
-    assert process.returncode == 0
+    assert lines[1] == "API key       none yet: `usagebill keys create` makes one\n"
+    assert lines[2].startswith("serving ")
+    with Billing(file) as billing:
+        assert billing.api_keys.list().items == []
 
 
 def test_a_sandbox_needs_no_file_and_bills_as_its_time_is_moved(tmp_path: Path) -> None:

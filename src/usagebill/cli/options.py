@@ -40,7 +40,7 @@ class _Database(click.Path):
             return value
         if self.exists and not Path(value).exists():
             self.fail(
-                f"there is no file {value!r}; `usagebill serve --db {value}` makes it, with an organization and a first"
+                f"there is no file {value!r}; `usagebill init --db {value}` makes it, with an organization and a first"
                 " API key",
                 param,
                 ctx,

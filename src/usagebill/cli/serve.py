@@ -213,7 +213,9 @@ def serve(
 ) -> None:
     """Serve the API and bill in the background.
 
-    A file that does not exist yet is created, with an organization and its first API key, which is shown only once.
+    A file that does not exist yet is created, with an organization and its first API key, which is shown only once, and
+    only on a terminal or with --json: elsewhere `usagebill keys create` makes one. `usagebill init` does this
+    beforehand.
     With --sandbox nothing is kept, and nothing is sent, charged or read from elsewhere; `POST /clock` and the console
     move its time.
     """
@@ -245,7 +247,8 @@ def serve(
             assert path is not None
             opening = Opening(creates=not must_exist, upgrades=not no_upgrade)
             billing = stack.enter_context(opened(path, settings=settings, events=events, opening=opening))
-            key = billing.writing(_first_key)
+            # Whatever else prints may end in a log. A program that wants JSON takes the key from it.
+            key = billing.writing(_first_key) if json_output or sys.stdout.isatty() else None
 
         def announce() -> None:
             _announce(billing, url, key, json_output)
@@ -302,6 +305,8 @@ def _announce(billing: Billing, url: str, key: str | None, json_output: bool) ->
     click.echo(f"organization  {organization.id}  {organization.name}")
     if key is not None:
         click.echo(f"API key       {key}  (shown this once; `usagebill keys create` makes more)")
+    elif not billing.reading(lambda reader: reader.tx.count(ApiKey)):
+        click.echo("API key       none yet: `usagebill keys create` makes one")
     click.echo(f"serving       {url}/api/v1  (described at {url}/docs)")
 
 
