@@ -91,6 +91,9 @@ def payment(payment_status: ChargeStatus = ChargeStatus.PENDING, **fields: Any) 
     return Payment(**values)
 
 
+LOST = payment(unanswered=True, sent=CHARGE)
+
+
 @pytest.mark.parametrize(
     ("fields", "live", "step"),
     [
@@ -106,10 +109,14 @@ def payment(payment_status: ChargeStatus = ChargeStatus.PENDING, **fields: Any) 
         ({"due_cents": 0}, payment(ChargeStatus.PROCESSING), ChargeStep.SETTLE),
         # One that nothing was taken for makes way.
         ({}, payment(), ChargeStep.CHARGE),
-        # Until it is known what became of a charge, the same is sent again, whatever has changed.
-        ({}, payment(unanswered=True, sent=CHARGE), ChargeStep.SEND_AGAIN),
-        ({"payment_status": "succeeded"}, payment(unanswered=True, sent=CHARGE), ChargeStep.SEND_AGAIN),
-        ({"is_collectable": False, "due_cents": 0}, payment(unanswered=True, sent=CHARGE), ChargeStep.SEND_AGAIN),
+        # Until it is known what became of a charge, the same is sent again, unless less is due by now.
+        ({}, LOST, ChargeStep.SEND_AGAIN),
+        ({"due_cents": 1}, LOST, ChargeStep.LOOK_UP),
+        ({"payment_status": "succeeded"}, LOST, ChargeStep.LOOK_UP),
+        ({"is_collectable": False}, LOST, ChargeStep.LOOK_UP),
+        # A debit is canceled before it takes anything.
+        ({"due_cents": 1}, replace(LOST, payment_provider_type="gocardless"), ChargeStep.SEND_AGAIN),
+        ({"due_cents": 1}, replace(LOST, payment_provider_type="adyen"), ChargeStep.LOOK_UP),
     ],
 )
 def test_what_is_done_next(fields: dict[str, Any], live: Payment | None, step: ChargeStep) -> None:

@@ -76,6 +76,10 @@ class Account(ABC, Generic[S]):
     def end(self, charge: str, *, well: bool) -> Notice:
         """A charge under way ends."""
 
+    def tell(self, charge: str) -> list[Notice]:
+        """What is said in the end about a charge, should nobody have asked. Of what can be asked, nothing."""
+        return []
+
     @abstractmethod
     def take_back(self, charge: str, *, disputed: bool) -> Notice:
         """The bank takes the money of a charge back."""
@@ -236,8 +240,15 @@ class Adyen(Account[AdyenServer]):
     def pay(self, page: str, cents: int) -> Notice:
         return self.server.link_paid(page, cents)
 
+    def tell(self, charge: str) -> list[Notice]:
+        result = self.server.payments[charge]["result"]
+        return [] if result == "Received" else [self._authorisation(charge, well=result == "Authorised")]
+
     def end(self, charge: str, *, well: bool) -> Notice:
         self.server.payments[charge]["result"] = "Authorised" if well else "Refused"
+        return self._authorisation(charge, well=well)
+
+    def _authorisation(self, charge: str, *, well: bool) -> Notice:
         fields = {f"metadata.{name}": item for name, item in self.server.payments[charge]["metadata"].items()}
         return self.server.about(charge, "AUTHORISATION", success=str(well).lower(), additionalData=fields)
 

@@ -43,10 +43,13 @@ class Killed(BaseException):
 
 
 class Mortal(HttpPaymentProviders):
-    """The providers, asked by a process that may die of the next answer. `watch` sees each one before the process."""
+    """The providers, asked by a process that may die of the next answer. `watch` sees each one before the process, with
+    the charges that there were before the request.
+    """
 
     dies = False
-    watch: Callable[[PaymentConnection, Request[Any], object], None] | None = None
+    watch: Callable[[PaymentConnection, Request[Any], object, set[str]], None] | None = None
+    charges: Callable[[PaymentConnection], set[str]] | None = None
 
     def __init__(self, timeout: float) -> None:
         super().__init__(timeout)
@@ -54,9 +57,10 @@ class Mortal(HttpPaymentProviders):
         self.orphans: set[str | None] = set()
 
     def ask(self, connection: PaymentConnection, request: Request[A]) -> A:
+        before = set() if self.charges is None else self.charges(connection)
         answer = super().ask(connection, request)
         if self.watch is not None:
-            self.watch(connection, request, answer)
+            self.watch(connection, request, answer, before)
         if self.dies:
             self.dies = False
             if isinstance(answer, PageUrl):
@@ -110,6 +114,7 @@ class Life:
             if self.workers == 1:
                 # Another worker would change what is due between the answer and the look at it.
                 self.providers[0].watch = self._check_door
+                self.providers[0].charges = lambda connection: set(self._account_of(connection).charges())
             yield
 
     @property
@@ -358,6 +363,13 @@ class Life:
         for account in self.accounts:
             account.is_kind, account.is_revoked = True, False
             account.server.faults.clear()
+        # What nobody can say is given up after that time, and followed when it is told after all.
+        self._travel(timedelta(days=8))
+        for account in self.accounts:
+            known = {payment.provider_payment_id for payment in self._payments(account)}
+            self.waiting += [
+                (account, notice) for id in account.charges() if id not in known for notice in account.tell(id)
+            ]
         for _ in range(4):
             self._travel(timedelta(hours=7))
             for account in self.accounts:
@@ -395,15 +407,23 @@ class Life:
             self.told[-1] += f" offers {doors} of {dues}"
             self.broken.append(f"after step {len(self.told)} {account.code} offers {offered} of {due} due")
 
-    def _check_door(self, connection: PaymentConnection, request: Request[Any], answer: object) -> None:
+    def _account_of(self, connection: PaymentConnection) -> Account[Any]:
+        return next(one for one in self.accounts if one.code == connection.code)
+
+    def _check_door(
+        self, connection: PaymentConnection, request: Request[Any], answer: object, before: set[str]
+    ) -> None:
         """Whenever a charge is made or a page opened, all that may be taken for the same debt comes to what is due.
 
         Counted is what the provider has now: also what it took and we do not know of. A charge that is sent again is no
-        new door: it may have been made before.
+        new door if it was made before; a debit is canceled before it takes anything.
         """
-        if not isinstance(request, Charge | CheckoutUrl) or (isinstance(request, Charge) and request.since is not None):
+        if not isinstance(request, Charge | CheckoutUrl):
             return
-        account = next(one for one in self.accounts if one.code == connection.code)
+        account = self._account_of(connection)
+        is_again = isinstance(request, Charge) and request.since is not None
+        if is_again and (connection.traits.debits or before == set(account.charges())):
+            return
         pages = account.pages()
         charges = {id: charge for id, charge in account.charges().items() if charge[0] in (OPEN, TAKEN)}
 

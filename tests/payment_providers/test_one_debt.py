@@ -10,6 +10,7 @@ import pytest
 
 from tests.payment_providers.test_lives import Life, living
 from tests.payment_servers.adyen import AdyenServer
+from tests.payment_servers.gocardless import GoCardlessServer
 from tests.payment_servers.server import Fault
 from tests.payment_servers.stripe import StripeServer
 from tests.scenarios import Scenario
@@ -29,7 +30,8 @@ class Doors(Life):
     def open_cents(self) -> int:
         """What open pages and charges under way would take if all of them went through."""
         pages = [page for page in self.pages().values() if page["status"] == "open"]
-        charges = [item for item in self.stripe.intents.values() if item["status"] == "processing"]
+        under_way = ("processing", "requires_action")
+        charges = [item for item in self.stripe.intents.values() if item["status"] in under_way]
         on_pages = sum(int(line["price_data"]["unit_amount"]) for page in pages for line in page["line_items"])
         return on_pages + sum(int(item["amount"]) for item in charges)
 
@@ -38,6 +40,18 @@ class Doors(Life):
 
     def check(self) -> None:
         assert self.open_cents() <= self.due_cents()
+
+    def watch(self, seen: Callable[[], None]) -> None:
+        """Have `seen` called whenever a page has opened, before its answer is sent."""
+        route = self.stripe.route
+
+        def watched(call: Any) -> Any:
+            answer = route(call)
+            if call.line == "POST /v1/checkout/sessions" and call.fields["mode"] == "payment":
+                seen()
+            return answer
+
+        self.stripe.route = watched  # type: ignore[method-assign]
 
     def debit(self) -> Any:
         """An invoice whose charge the provider is processing."""
@@ -370,3 +384,181 @@ def test_a_charge_waits_until_its_provider_has_ended_the_pages(doors: Doors) -> 
     doors.box.travel_to(doors.box.now + timedelta(minutes=20))
     doors.assert_paid(invoice)
     assert next(iter(doors.pages().values()))["status"] == "expired"
+
+
+def test_a_page_opens_once_the_one_that_it_replaces_has_ended(doors: Doors) -> None:
+    invoice = doors.invoice()
+    overdue(doors, invoice)
+    offered: list[int] = []
+    doors.watch(lambda: offered.append(doors.open_cents()))
+    doors.request_page(invoice)
+    doors.page(invoice)
+    doors.request_page(invoice)
+    # Its e-mail comes once it is known that there is no card to charge.
+    doors.box.travel_to(doors.box.now + timedelta(minutes=1))
+    assert offered == [1050, 1050, 1050]
+
+
+def test_there_is_no_new_page_while_the_old_one_cannot_be_ended(doors: Doors) -> None:
+    invoice = doors.invoice()
+    doors.page(invoice)
+    doors.stripe.befall(*[Fault.BUSY] * 2, only="GET /v1/checkout/sessions/")
+    doors.pay(invoice, 300)
+    assert doors.open_cents() == 1050
+    status, answer = doors.box.request("POST", f"/api/v1/invoices/{invoice['svc_id']}/payment_url")
+    assert (status, answer["code"], answer["error_details"]["third_party"]) == (422, "third_party_error", "Stripe")
+    assert len(doors.pages()) == 1
+    doors.page(invoice)
+    assert (doors.open_cents(), doors.due_cents()) == (750, 750)
+
+
+def test_a_charge_that_waits_for_its_customer_ends_before_a_page_opens(doors: Doors) -> None:
+    doors.box.billing.payment_connections.update("main", supports_3ds=True)
+    doors.notice(doors.stripe.card_added("cus_1", "pm_1"))
+    doors.stripe.outcomes.extend(["needs_action", "needs_action"])
+    invoice = doors.invoice()
+    doors.box.travel_to("2024-03-05T12:10:00Z")
+    assert doors.open_cents() == 1050
+    offered: list[int] = []
+    doors.watch(lambda: offered.append(doors.open_cents()))
+    doors.page(invoice)
+    assert offered == [1050]
+    assert [payment["payment_status"] for payment in doors.payments()] == ["failed", "failed"]
+    doors.notice(doors.stripe.page_paid(next(iter(doors.pages()))))
+    doors.assert_paid(invoice)
+
+
+def test_a_charge_that_was_confirmed_meanwhile_leaves_no_room_for_a_page(doors: Doors) -> None:
+    doors.box.billing.payment_connections.update("main", supports_3ds=True)
+    doors.notice(doors.stripe.card_added("cus_1", "pm_1"))
+    doors.stripe.outcomes.extend(["needs_action", "needs_action"])
+    invoice = doors.invoice()
+    doors.box.travel_to("2024-03-05T12:10:00Z")
+    confirmed = next(id for id, item in doors.stripe.intents.items() if item["status"] == "requires_action")
+    late = doors.stripe.payment_event(confirmed, "succeeded")
+    status, answer = doors.box.request("POST", f"/api/v1/invoices/{invoice['svc_id']}/payment_url")
+    assert (status, answer["code"]) == (405, "payment_processor_is_currently_handling_payment")
+    assert doors.pages() == {}
+    doors.notice(late)
+    doors.assert_paid(invoice)
+
+
+def test_a_page_is_over_what_is_due_when_it_is_handed_out(doors: Doors) -> None:
+    """A payment is recorded while the provider is asked for the page."""
+    invoice = doors.invoice()
+    paid: list[int] = []
+
+    def pay() -> None:
+        if not paid:
+            paid.append(300)
+            doors.box.billing.payments.create(invoice_id=invoice["svc_id"], amount_cents=300, reference="bank")
+
+    doors.watch(pay)
+    url = doors.page(invoice)
+    handed_out = doors.pages()[url.rpartition("/")[2]]
+    assert [line["price_data"]["unit_amount"] for line in handed_out["line_items"]] == ["750"]
+
+
+# A charge whose answer was lost, and less is due since
+
+
+def lose(doors: Doors, *, is_made: bool, outcome: str = "succeeded") -> Any:
+    """An invoice whose charge has no answer; the provider has made it, or has not."""
+    doors.notice(doors.stripe.card_added("cus_1", "pm_1"))
+    doors.stripe.outcomes.append(outcome)
+    doors.stripe.befall(*[Fault.LOST if is_made else Fault.CLOSED] * 2, only="POST /v1/payment_intents")
+    return doors.invoice()
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_charge_without_an_answer_is_not_sent_again_once_less_is_due(doors: Doors, part: str) -> None:
+    invoice = lose(doors, is_made=False)
+    PARTS[part](doors, invoice)
+    doors.box.travel_to("2024-03-05T13:00:00Z")
+    assert doors.stripe.charged() == {"eur": 750}
+    assert (doors.reread(invoice)["payment_status"], doors.due_cents()) == ("succeeded", 0)
+    assert sorted((item["payment_status"], item["amount_cents"]) for item in doors.payments())[0] == ("failed", 1050)
+    # Nothing has failed that anybody should hear of.
+    assert doors.sent("invoice.payment_failure") == []
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_charge_without_an_answer_is_not_sent_again_once_its_debt_is_gone(doors: Doors, end: str) -> None:
+    invoice = lose(doors, is_made=False)
+    ENDS[end](doors, invoice)
+    doors.box.travel_to("2024-03-06T12:00:00Z")
+    assert doors.stripe.intents == {}
+    assert [item["payment_status"] for item in doors.payments() if item["payment_provider_code"]] == ["failed"]
+    assert doors.sent("invoice.payment_failure") == []
+
+
+def test_a_charge_whose_answer_was_lost_is_known_without_being_sent_again(doors: Doors) -> None:
+    """The provider has taken 10.50 before 3.00 came by hand: both are in the books, and what is too much is seen."""
+    invoice = lose(doors, is_made=True)
+    doors.pay(invoice, 300)
+    doors.box.travel_to("2024-03-05T13:00:00Z")
+    assert len(doors.stripe.asked("POST /v1/payment_intents")) == 2
+    assert doors.stripe.charged() == {"eur": 1050}
+    paid = doors.reread(invoice)
+    assert (paid["payment_status"], paid["total_paid_amount_cents"]) == ("succeeded", 1350)
+    assert doors.sent("invoice.overpaid") == ["invoice.overpaid"]
+
+
+def test_a_debit_whose_answer_was_lost_is_canceled_once_it_is_looked_up(doors: Doors) -> None:
+    invoice = lose(doors, is_made=True, outcome="processing")
+    doors.pay(invoice, 300)
+    doors.box.travel_to("2024-03-05T13:00:00Z")
+    assert [item["status"] for item in doors.stripe.intents.values()] == ["canceled"]
+    doors.check()
+
+
+def test_the_request_of_a_charge_that_was_never_made_is_charged_for_what_is_left(doors: Doors) -> None:
+    doors.notice(doors.stripe.card_added("cus_1", "pm_1"))
+    doors.stripe.outcomes.extend(["declined", "declined"])
+    first, second = doors.invoice(), doors.invoice()
+    overdue(doors, first, second)
+    doors.stripe.befall(*[Fault.CLOSED] * 2, only="POST /v1/payment_intents")
+    ids = [first["svc_id"], second["svc_id"]]
+    doors._ask("POST", "/payment_requests", payment_request={"external_customer_id": "acme", "svc_invoice_ids": ids})
+    doors.box.run_due()
+    doors.pay(first, 400)
+    doors.box.travel_to(doors.box.now + timedelta(hours=1))
+    assert doors.stripe.charged() == {"eur": 1700}
+    for invoice in (first, second):
+        doors.assert_paid(invoice)
+
+
+def test_a_notice_that_overtakes_its_answer_cancels_a_debit_over_too_much(box: Scenario) -> None:
+    gocardless = GoCardlessServer(now=lambda: box.now)
+    with living(box, gocardless, "GBP") as life:
+        life.notice(gocardless.mandate_signed(next(iter(gocardless.customers)), "MD1"))
+        gocardless.befall(*[Fault.LOST] * 2, only="POST /payments")
+        invoice = life.invoice()
+        payment = {"invoice_id": invoice["svc_id"], "amount_cents": 300, "reference": "bank"}
+        life._ask("POST", "/payments", payment=payment)
+        (debit,) = gocardless.payments
+        life.notice(gocardless.event_now(debit, "failed", "pending_submission"))
+        assert gocardless.payments[debit]["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("outcome", ["needs_action", "amount_too_small"])
+def test_a_request_that_its_customer_has_to_confirm_or_that_is_too_small_closes_no_invoice(
+    doors: Doors, outcome: str
+) -> None:
+    doors.box.billing.payment_connections.update("main", supports_3ds=True)
+    doors.notice(doors.stripe.card_added("cus_1", "pm_1"))
+    doors.stripe.outcomes.append("declined")
+    invoice = doors.invoice()
+    overdue(doors, invoice)
+    if outcome == "needs_action":
+        doors.stripe.outcomes.extend([outcome, outcome])
+    else:
+        doors.stripe.error_once(400, outcome, "Amount must be at least 0.50 EUR")
+    ids = {"external_customer_id": "acme", "svc_invoice_ids": [invoice["svc_id"]]}
+    doors._ask("POST", "/payment_requests", payment_request=ids)
+    doors.box.run_due()
+    doors.box.travel_to(doors.box.now + timedelta(minutes=1))
+    if outcome == "needs_action":
+        assert doors.open_cents() == 1050
+    doors._ask("POST", f"/invoices/{invoice['svc_id']}/payment_url")
+    assert doors.open_cents() == 1050

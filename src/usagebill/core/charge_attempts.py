@@ -9,6 +9,7 @@ from enum import StrEnum
 from usagebill.core.collection import AUTHENTICATION_REQUIRED, Collectable, Consequence
 from usagebill.core.customers import Customer
 from usagebill.core.payment_methods import PaymentMethodChoice
+from usagebill.core.payment_providers import KINDS
 from usagebill.core.payments import LIVE, Payment
 from usagebill.core.provider_requests import Charged, FailureKind, PayableType, ProviderFailure
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
@@ -19,7 +20,8 @@ _BANK_TRANSFER = ("customer_balance",)
 class ChargeStep(StrEnum):
     """The next step to collect something."""
 
-    SEND_AGAIN = "send_again"  # whatever has changed: the outcome of the last charge is unknown
+    SEND_AGAIN = "send_again"  # the outcome of the last charge is unknown
+    LOOK_UP = "look_up"  # so it is, but less is due by now: the provider is asked what became of it
     NOTHING = "nothing"  # it is paid, or must not be charged
     SETTLE = "settle"  # nothing is due
     WAIT = "wait"  # the provider is processing a charge and will report its outcome
@@ -29,7 +31,12 @@ class ChargeStep(StrEnum):
 def charge_step(collectable: Collectable, live: Payment | None) -> ChargeStep:
     """The next step; `live` is the payment that may still move money, if any."""
     if live is not None and live.unanswered and live.sent is not None:
-        return ChargeStep.SEND_AGAIN
+        kind = KINDS.get(live.payment_provider_type or "")
+        # A debit takes nothing before it can be canceled.
+        is_harmless = kind is not None and kind.debits and kind.cancels
+        return (
+            ChargeStep.SEND_AGAIN if is_harmless or live.amount_cents <= owed_cents(collectable) else ChargeStep.LOOK_UP
+        )
     if collectable.payment_status == PaymentStatus.SUCCEEDED or not collectable.is_collectable:
         return ChargeStep.NOTHING
     if collectable.due_cents == 0:
@@ -37,6 +44,12 @@ def charge_step(collectable: Collectable, live: Payment | None) -> ChargeStep:
     if live is not None and live.payment_status == ChargeStatus.PROCESSING:
         return ChargeStep.WAIT
     return ChargeStep.CHARGE
+
+
+def owed_cents(collectable: Collectable) -> int:
+    """What may still be taken for it."""
+    is_open = collectable.is_collectable and collectable.payment_status != PaymentStatus.SUCCEEDED
+    return collectable.due_cents if is_open else 0
 
 
 def needs_no_method(customer: Customer, collectable: Collectable, choice: PaymentMethodChoice | None) -> bool:

@@ -19,6 +19,8 @@ PAID_WITHOUT_NOTICE = "paid_without_notice"
 _PAGES_EVERY = timedelta(days=1)
 _AFTER_PAGE = timedelta(hours=1)
 _CARDS = ("card", "link")
+# A request whose answer was lost may reach the provider this late; before, it may not know the charge yet.
+_LANDS_WITHIN = timedelta(minutes=10)
 _TRANSFER = "display_bank_transfer_instructions"
 
 
@@ -76,6 +78,11 @@ def next_look(wait: Wait, since: datetime, now: datetime) -> datetime:
     if now < first:
         return first
     return min(now + patience.every, end) if now < end else now + patience.every
+
+
+def look_after_loss(payment: Payment, now: datetime) -> datetime:
+    """When the provider is asked about a charge whose answer was lost, and which is not sent again."""
+    return max(now, payment.updated_at + _LANDS_WITHIN)
 
 
 def look_step(wait: Wait, since: datetime, now: datetime, *, is_known: bool, can_cancel: bool) -> LookStep:

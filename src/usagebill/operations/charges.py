@@ -21,7 +21,6 @@ from usagebill.core.collection import (
 )
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.payment_states import PaymentEvent, charge_event
-from usagebill.core.invoices.records import Invoice
 from usagebill.core.jobs import Job
 from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.payment_providers import PaymentConnection
@@ -30,10 +29,10 @@ from usagebill.core.payments import LIVE, Payment, PaymentMethod
 from usagebill.core.provider_metadata import charge_metadata
 from usagebill.core.provider_requests import TEMPORARY_FAILURES, Charge, Charged, FailureKind, ProviderFailure
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
-from usagebill.operations.payables import PAYABLES, find_payable, log_unknown, move, tell_failure
+from usagebill.operations.payables import PAYABLES, find_payable, log_unknown, move, tell_failure, watch
 from usagebill.operations.payment_methods import forget_method
-from usagebill.operations.payment_orders import order_look_up
-from usagebill.operations.payment_status import due_changed, end_page, is_being_ended
+from usagebill.operations.payment_orders import order_look_up, order_look_up_of_lost
+from usagebill.operations.payment_status import end_page, is_being_ended
 from usagebill.process.logs import Log
 from usagebill.queries.customers import find_customer
 from usagebill.queries.payment_providers import (
@@ -43,9 +42,9 @@ from usagebill.queries.payment_providers import (
     payer_of,
     payment_connection_of,
 )
-from usagebill.queries.payment_requests import charge_beside, debt_of, ended_pages, is_outcome_unknown, open_pages
+from usagebill.queries.payment_requests import charge_beside, ended_pages, is_outcome_unknown, open_pages
 from usagebill.runtime.work import Reader, Work
-from usagebill.storage.conditions import eq, within
+from usagebill.storage.conditions import eq
 from usagebill.views.payments import payment_view
 
 _log = Log("usagebill.payments")
@@ -98,6 +97,9 @@ def _prepared(work: Work, task: CollectPayment) -> Sent | ChargeStep | None:
         connection = find_connection(work, live.connection_id)
         charge = replace(live.sent, since=live.sent_at, at=work.now)
         return None if connection is None else Sent(connection=connection, payment_id=live.id, charge=charge)
+    if live is not None and step is ChargeStep.LOOK_UP:
+        order_look_up_of_lost(work, live)
+        return None
     if step is ChargeStep.NOTHING or is_outcome_unknown(work, collectable):
         return None
     customer = find_customer(work, collectable.customer_id)
@@ -217,10 +219,7 @@ def _answered(work: Work, payment: Payment, collectable: Collectable, answer: Ch
     PAYABLES[collectable.type].note(work, collectable.id, None)
     move(work, collectable, charge_event(answer.payment_status), payment)
     if payment.payment_status in LIVE:
-        order_look_up(work, payment)
-        # Less may be due by now than when it was sent.
-        for invoice in work.tx.find(Invoice, within("id", debt_of(work, collectable.type, collectable.id).invoice_ids)):
-            due_changed(work, invoice)
+        watch(work, payment)
     if answer.next_action:
         work.emit("payment.requires_action", lambda: payment_view(work, payment), payment.id)
     if answer.payment_status == ChargeStatus.FAILED:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from usagebill.core.charge_attempts import refused
+from usagebill.core.charge_attempts import owed_cents, refused
 from usagebill.core.collection import Collectable, consequence
 from usagebill.core.look_ups import NOT_CONFIRMED, NOT_FOUND, PAID_WITHOUT_NOTICE, LookStep, Wait, look_step, wait_of
 from usagebill.core.payment_notices import EXPECTED
@@ -29,7 +29,7 @@ from usagebill.core.provider_requests import (
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.operations import provider_notices
 from usagebill.operations.payables import PAYABLES, find_payable, log_unknown, move, tell_failure
-from usagebill.operations.payment_orders import order_look_up, order_page_look_up, order_refund_look_up
+from usagebill.operations.payment_orders import order_look_up, order_page_look_up, order_payment, order_refund_look_up
 from usagebill.operations.payment_status import cancel_charge
 from usagebill.operations.refunds import move_refund
 from usagebill.process.logs import Log
@@ -64,12 +64,17 @@ def conclude_charge(
 ) -> None:
     """Act on the answer: as on a notice once the charge has an outcome, else wait on, or end the wait."""
     payment = work.tx.get(Payment, task.subject_id)
-    if answer is None and payment is not None and payment.payment_status in LIVE:
+    if payment is None or payment.payment_status not in LIVE:
+        return
+    if answer is None:
         collectable = find_payable(work, payment.payable_type, payment.payable_id)
+        if collectable is not None and payment.unanswered and payment.amount_cents > owed_cents(collectable):
+            _charge_again(work, payment, collectable)
+            return
         message = "the provider has no such charge"
         _end(work, payment, collectable, ProviderFailure(kind=FailureKind.REFUSED, code=NOT_FOUND, message=message))
         return
-    if answer is not None and answer.payment_status not in LIVE:
+    if payment.unanswered or answer.payment_status not in LIVE:
         reason = provider_notices.apply(work, connection, answer)
         if reason is not None and reason not in EXPECTED:
             _log.warning("look_up_not_handled", payment=task.subject_id, connection=connection.code, reason=reason)
@@ -106,6 +111,17 @@ def _wait_on(work: Work, task: AskPaymentProvider, connection: PaymentConnection
         case LookStep.ASK_AGAIN:
             pass
     order_look_up(work, payment)
+
+
+def _charge_again(work: Work, payment: Payment, collectable: Collectable) -> None:
+    """A charge that was not sent again, as less is due by now, was never made: what is left is charged instead."""
+    message = "it was not made, and less is due by now"
+    failure = ProviderFailure(kind=FailureKind.REFUSED, code=NOT_FOUND, message=message)
+    follows = consequence(FailureKind.ACTION_REQUIRED, asks_customer=True)
+    payment = refused(payment, failure, follows, work.now)
+    work.tx.replace(payment)
+    move(work, collectable, follows.event, payment)
+    order_payment(work, collectable.type, collectable.id)
 
 
 def _end(work: Work, payment: Payment, collectable: Collectable | None, failure: ProviderFailure) -> None:

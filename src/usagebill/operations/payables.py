@@ -10,12 +10,16 @@ from typing import Protocol
 from usagebill.core.collection import Collectable, collectable_invoice
 from usagebill.core.error_details import PAYMENT_ERROR, ErrorDetail, without
 from usagebill.core.invoices.life_cycle import NOT_TO_BE_PAID, UNSEEN_BY_PROVIDERS, VISIBLE, InvoiceStatus, InvoiceType
-from usagebill.core.invoices.payment_states import PaymentEvent
+from usagebill.core.invoices.payment_states import PaymentEvent, notice_event
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.look_ups import NOT_CONFIRMED
+from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import LIVE, Payment
 from usagebill.core.provider_requests import (
     OUTCOME_UNKNOWN,
+    Cancel,
+    Charged,
     FailureKind,
     Payable,
     PayableLine,
@@ -23,18 +27,21 @@ from usagebill.core.provider_requests import (
     ProviderErrand,
     ProviderFailure,
 )
-from usagebill.core.statuses import ChargeStatus
+from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations import payment_receipts, refunds
-from usagebill.operations.payment_status import move_payment
+from usagebill.operations.payment_orders import order_look_up
+from usagebill.operations.payment_status import due_changed, move_payment
 from usagebill.operations.request_payables import RequestPayables
 from usagebill.process.logs import Log
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.customers import customer_of
 from usagebill.queries.invoices import find_invoice, periods_of
-from usagebill.queries.payment_providers import choice_for
+from usagebill.queries.payment_providers import choice_for, find_connection
+from usagebill.queries.payment_requests import debt_of
 from usagebill.queries.wallets import transaction_of_invoice
 from usagebill.runtime.work import Reader, Work
+from usagebill.storage.conditions import within
 from usagebill.views.invoices import payment_failure_view
 from usagebill.views.payment_providers import top_up_failure_view
 
@@ -178,6 +185,44 @@ def find_payable(reader: Reader, payable_type: PayableType, id: str) -> Collecta
 def move(work: Work, collectable: Collectable, event: PaymentEvent, payment: Payment | None = None) -> None:
     """Store the effects of a payment event on an invoice or payment request."""
     PAYABLES[collectable.type].move(work, collectable.id, event, payment)
+
+
+def watch(work: Work, payment: Payment) -> None:
+    """A charge is known to be under way: its provider is asked, should no notice of it come, and it is canceled if less
+    is due by now than when it was sent.
+    """
+    order_look_up(work, payment)
+    debt = debt_of(work, payment.payable_type, payment.payable_id)
+    for invoice in work.tx.find(Invoice, within("id", debt.invoice_ids)):
+        due_changed(work, invoice)
+
+
+def cancellation(reader: Reader, payment: Payment) -> tuple[PaymentConnection, Cancel] | None:
+    """The request to cancel a charge; None if it has an outcome, or its provider cannot cancel."""
+    connection = find_connection(reader, payment.connection_id)
+    if connection is None or payment.payment_status not in LIVE:
+        return None
+    if payment.provider_payment_id is None or not connection.traits.cancels:
+        return None
+    return connection, Cancel(provider_payment_id=payment.provider_payment_id, key=f"cancel-{payment.id}")
+
+
+def follow_cancellation(work: Work, payment: Payment, answer: Charged) -> None:
+    """Act on the answer that a charge was canceled."""
+    if payment.payment_status not in LIVE:
+        return
+    payment = replace(
+        payment, status=answer.status, payment_status=answer.payment_status, unanswered=False, updated_at=work.now
+    )
+    work.tx.replace(payment)
+    collectable = find_payable(work, payment.payable_type, payment.payable_id)
+    if collectable is None:
+        return
+    if payment.error_code == NOT_CONFIRMED and collectable.payment_status != PaymentStatus.SUCCEEDED:
+        message = "the customer has not confirmed it in time"
+        failure = ProviderFailure(kind=FailureKind.DECLINED, code=NOT_CONFIRMED, message=message)
+        tell_failure(work, collectable, failure)
+    move(work, collectable, notice_event(answer.payment_status), payment)
 
 
 def tell_failure(work: Work, collectable: Collectable, failure: ProviderFailure) -> None:

@@ -6,7 +6,7 @@ from usagebill.core.collection import first_charge_delay, is_collected_on_issue
 from usagebill.core.customers import Customer
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.look_ups import Wait, next_look, next_page_look, wait_of
+from usagebill.core.look_ups import Wait, look_after_loss, next_look, next_page_look, wait_of
 from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
 from usagebill.core.payments import Payment, PaymentPage, RefundAttempt
@@ -51,6 +51,13 @@ def order_look_up(work: Work, payment: Payment) -> None:
     """Have the provider asked about a charge under way, should no notice of it come."""
     at = next_look(wait_of(payment), payment.sent_at or payment.created_at, work.now)
     work.schedule(AskPaymentProvider(errand=ProviderErrand.LOOK_UP_CHARGE, subject_id=payment.id), at)
+
+
+def order_look_up_of_lost(work: Work, payment: Payment) -> None:
+    """Have the provider asked about a charge whose answer was lost, and which is not sent again."""
+    task = AskPaymentProvider(errand=ProviderErrand.LOOK_UP_CHARGE, subject_id=payment.id)
+    work.cancel(task)
+    work.schedule(task, look_after_loss(payment, work.now))
 
 
 def order_page_look_up(work: Work, page: PaymentPage) -> None:

@@ -11,18 +11,27 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed, ThirdPartyError
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_requests import PaymentRequest
-from usagebill.core.payments import PaymentPage
+from usagebill.core.payments import Payment, PaymentPage
 from usagebill.core.provider_metadata import page_metadata
-from usagebill.core.provider_requests import CheckoutUrl, PageUrl, PayableType, ProviderFailure, SetupUrl
+from usagebill.core.provider_requests import (
+    TEMPORARY_FAILURES,
+    Charged,
+    CheckoutUrl,
+    ExpirePage,
+    PageUrl,
+    PayableType,
+    ProviderFailure,
+    SetupUrl,
+)
 from usagebill.operations.backlog import Unrelated, without_backlog
-from usagebill.operations.payables import find_payable, tell_failure
+from usagebill.operations.payables import cancellation, find_payable, follow_cancellation, tell_failure
 from usagebill.operations.payment_orders import order_page_look_up
-from usagebill.operations.payment_status import cancel_charge, end_page
+from usagebill.operations.payment_status import cancel_charge, end_page, has_ended, is_being_ended
 from usagebill.operations.provider_customers import needs_set_up
 from usagebill.process.logs import Log
 from usagebill.queries.customers import customer_by_external_id, customer_of
-from usagebill.queries.payment_providers import payer_of, payment_connection_of
-from usagebill.queries.payment_requests import charges_under_way, is_outcome_unknown, open_pages
+from usagebill.queries.payment_providers import find_connection, payer_of, payment_connection_of
+from usagebill.queries.payment_requests import charges_under_way, ended_pages, is_outcome_unknown, open_pages
 from usagebill.runtime.work import Work
 
 _VALID = timedelta(hours=24)
@@ -80,10 +89,9 @@ def page_of(work: Work, customer: Customer, collectable: Collectable) -> Payment
     if connection.traits.charges and not customer.provider_customer_id:
         raise Invalid(base="missing_payment_provider_customer")
     for payment in charges_under_way(work, collectable.type, collectable.id):
-        if not payment.next_action:
+        # What waits for nobody but the customer, who is here to pay on a page instead, is canceled.
+        if not payment.next_action or not _is_canceled(work, payment):
             raise NotAllowed("payment_processor_is_currently_handling_payment")
-        # It waits for nobody but the customer, who is here to pay on a page instead.
-        cancel_charge(work, payment)
     if is_outcome_unknown(work, collectable):
         raise NotAllowed("payment_outcome_unknown")
     wanted_page: PaymentPage | None = None
@@ -91,7 +99,10 @@ def page_of(work: Work, customer: Customer, collectable: Collectable) -> Payment
         if _is_for(page, collectable, connection) and wanted_page is None:
             wanted_page = page
         else:
-            end_page(work, page)
+            _end(work, page)
+    for page in ended_pages(work, collectable.type, collectable.id):
+        if is_being_ended(work, page):
+            _end(work, page)
     if wanted_page is not None:
         return wanted_page
     page_id = work.new_id()
@@ -109,7 +120,8 @@ def page_of(work: Work, customer: Customer, collectable: Collectable) -> Payment
         expires_at=None if collectable.payment_request_id is not None else work.now + _VALID - _MARGIN,
         keeps_method=customer.country != _ALWAYS_THERE and "crypto" not in customer.provider_payment_methods,
     )
-    asked = work.asked(("page", collectable.id), connection, wanted)
+    # What is due may change while the provider is asked: then it is asked for another page, and nobody gets this one.
+    asked = work.asked(("page", collectable.id, collectable.due_cents), connection, wanted)
     answer, sent = asked.answer, asked.request
     if isinstance(answer, ProviderFailure):
         note = partial(tell_failure, collectable=collectable, failure=answer)
@@ -152,6 +164,32 @@ def pay_url_of(work: Work, request: PaymentRequest) -> str | None:
         # The e-mail goes out without a button.
         _log.warning("no_page_for_request", request=request.id, connection=connection.code, reason=str(problem))
         return None
+
+
+def _is_canceled(work: Work, payment: Payment) -> bool:
+    """Whether the provider has canceled a charge before a page opens for the same debt."""
+    prepared = cancellation(work, payment)
+    if prepared is None:
+        return False
+    # Ordered as well, should the process die of the answer.
+    answer = work.asked(("cancel", payment.id), *prepared, lambda first: cancel_charge(first, payment)).answer
+    if not isinstance(answer, Charged):
+        return False
+    follow_cancellation(work, payment, answer)
+    return True
+
+
+def _end(work: Work, page: PaymentPage) -> None:
+    """Have its provider end a page before another opens for the same debt. Raises `ThirdPartyError` if it does not."""
+    connection = find_connection(work, page.connection_id)
+    if connection is None or page.provider_page_id is None:
+        end_page(work, page)
+        return
+    request = ExpirePage(provider_page_id=page.provider_page_id)
+    answer = work.asked(("end", page.id), connection, request, lambda first: end_page(first, page)).answer
+    if isinstance(answer, ProviderFailure) and answer.kind in TEMPORARY_FAILURES:
+        raise ThirdPartyError(connection.traits.title, answer.message)
+    has_ended(work, page)
 
 
 def _is_for(page: PaymentPage, collectable: Collectable, connection: PaymentConnection) -> bool:

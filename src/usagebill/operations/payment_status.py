@@ -123,16 +123,26 @@ def due_changed(work: Work, invoice: Invoice) -> None:
 
 def end_page(work: Work, page: PaymentPage) -> None:
     """End a payment page, also at its provider if that is possible."""
-    page = replace(page, ended_at=work.now)
-    work.tx.replace(page)
-    order_page_look_up(work, page)
+    if page.ended_at is None:
+        page = replace(page, ended_at=work.now)
+        work.tx.replace(page)
+        order_page_look_up(work, page)
     if page.provider_page_id is not None and page.expires_at > work.now:
-        work.schedule(AskPaymentProvider(errand=ProviderErrand.EXPIRE_PAGE, subject_id=page.id), work.now)
+        work.schedule(_ending(page), work.now)
 
 
 def is_being_ended(reader: Reader, page: PaymentPage) -> bool:
     """Whether the provider has not answered yet that it has ended the page: it may still be paid there."""
-    return reader.tx.jobs.get(AskPaymentProvider(errand=ProviderErrand.EXPIRE_PAGE, subject_id=page.id).key) is not None
+    return reader.tx.jobs.get(_ending(page).key) is not None
+
+
+def has_ended(work: Work, page: PaymentPage) -> None:
+    """The provider has answered that it has ended the page: it is not asked again."""
+    work.cancel(_ending(page))
+
+
+def _ending(page: PaymentPage) -> AskPaymentProvider:
+    return AskPaymentProvider(errand=ProviderErrand.EXPIRE_PAGE, subject_id=page.id)
 
 
 def _end_pages(work: Work, column: str, payable_id: str, due_cents: int) -> None:

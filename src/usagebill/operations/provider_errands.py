@@ -14,16 +14,13 @@ from typing import Any
 from usagebill.core.authorizations import HOLD_LASTS, ReleaseHold
 from usagebill.core.collection import MOST_QUICK_ATTEMPTS, retry_delay
 from usagebill.core.customers import Customer
-from usagebill.core.invoices.payment_states import notice_event
 from usagebill.core.jobs import Job
-from usagebill.core.look_ups import NOT_CONFIRMED
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider
-from usagebill.core.payments import LIVE, Payment, PaymentPage
+from usagebill.core.payments import Payment, PaymentPage
 from usagebill.core.provider_metadata import charge_metadata
 from usagebill.core.provider_requests import (
     TEMPORARY_FAILURES,
-    Cancel,
     Charged,
     Connect,
     Connected,
@@ -31,7 +28,6 @@ from usagebill.core.provider_requests import (
     CustomerCreated,
     Disconnect,
     ExpirePage,
-    FailureKind,
     ListMethods,
     Methods,
     PageUrl,
@@ -42,9 +38,8 @@ from usagebill.core.provider_requests import (
     UpdateCharge,
     UpdateCustomer,
 )
-from usagebill.core.statuses import PaymentStatus
 from usagebill.operations import look_ups, refunds
-from usagebill.operations.payables import find_payable, move, tell_failure
+from usagebill.operations.payables import cancellation, find_payable, follow_cancellation
 from usagebill.operations.payment_methods import keep_method
 from usagebill.operations.provider_customers import ask_setup, tell_created, tell_error
 from usagebill.process.logs import Log
@@ -230,31 +225,13 @@ def _methods(work: Work, task: AskPaymentProvider, connection: PaymentConnection
 
 def _prepare_cancel(work: Work, task: AskPaymentProvider) -> Prepared | None:
     payment = work.tx.get(Payment, task.subject_id)
-    connection = None if payment is None else find_connection(work, payment.connection_id)
-    if payment is None or connection is None or payment.payment_status not in LIVE:
-        return None
-    if payment.provider_payment_id is None or not connection.traits.cancels:
-        return None
-    request = Cancel(provider_payment_id=payment.provider_payment_id, key=f"cancel-{payment.id}")
-    return connection, request
+    return None if payment is None else cancellation(work, payment)
 
 
-def _cancelled(work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: Charged | None) -> None:
+def _canceled(work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: Charged | None) -> None:
     payment = work.tx.get(Payment, task.subject_id)
-    if payment is None or answer is None or payment.payment_status not in LIVE:
-        return
-    payment = replace(
-        payment, status=answer.status, payment_status=answer.payment_status, unanswered=False, updated_at=work.now
-    )
-    work.tx.replace(payment)
-    collectable = find_payable(work, payment.payable_type, payment.payable_id)
-    if collectable is None:
-        return
-    if payment.error_code == NOT_CONFIRMED and collectable.payment_status != PaymentStatus.SUCCEEDED:
-        message = "the customer has not confirmed it in time"
-        failure = ProviderFailure(kind=FailureKind.DECLINED, code=NOT_CONFIRMED, message=message)
-        tell_failure(work, collectable, failure)
-    move(work, collectable, notice_event(answer.payment_status), payment)
+    if payment is not None and answer is not None:
+        follow_cancellation(work, payment, answer)
 
 
 def _prepare_update_charge(work: Work, task: AskPaymentProvider) -> Prepared | None:
@@ -308,7 +285,7 @@ ERRANDS: Mapping[ProviderErrand, Errand] = {
     ProviderErrand.UPDATE_CUSTOMER: Errand(_prepare_update, _ignore, _not_linked),
     ProviderErrand.SETUP_URL: Errand(_prepare_setup, _set_up, _not_linked),
     ProviderErrand.FETCH_METHODS: Errand(_prepare_methods, _methods, _ignore),
-    ProviderErrand.CANCEL: Errand(_prepare_cancel, _cancelled, _ignore),
+    ProviderErrand.CANCEL: Errand(_prepare_cancel, _canceled, _ignore),
     ProviderErrand.UPDATE_CHARGE: Errand(_prepare_update_charge, _ignore, _ignore),
     ProviderErrand.REFUND: Errand(refunds.prepare, refunds.conclude, refunds.fail),
     ProviderErrand.LOOK_UP_CHARGE: Errand(look_ups.prepare_charge, look_ups.conclude_charge, look_ups.fail_charge),

@@ -64,9 +64,9 @@ from usagebill.core.provider_requests import (
 )
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.operations.disputes import lose_payment, win_payment
-from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure
+from usagebill.operations.payables import PAYABLES, find_payable, move, tell_failure, watch
 from usagebill.operations.payment_methods import clear_default, forget_method, keep_method, stop_method
-from usagebill.operations.payment_orders import order_look_up, order_payment, order_refund_look_up
+from usagebill.operations.payment_orders import order_payment, order_refund_look_up
 from usagebill.operations.provider_customers import tell_created, tell_error
 from usagebill.operations.refunds import move_refund
 from usagebill.process.logs import Log
@@ -271,7 +271,7 @@ def _settle(work: Work, collectable: Collectable, payment: Payment, moved: Payme
         _tell_why(work, collectable, moved)
     move(work, collectable, notice_event(payment.payment_status), payment)
     if payment.payment_status in LIVE:
-        order_look_up(work, payment)
+        watch(work, payment)
 
 
 def _tell_why(work: Work, collectable: Collectable, moved: PaymentMoved) -> None:

@@ -102,7 +102,7 @@ def test_what_is_paid_stays_paid_until_a_payment_is_returned() -> None:
     [
         (charge_event(ChargeStatus.SUCCEEDED), PaymentEvent.REQUEST_SUCCEEDED),
         (charge_event(ChargeStatus.PROCESSING), PaymentEvent.REQUEST_PENDING),
-        (charge_event(ChargeStatus.PENDING), PaymentEvent.REQUEST_PENDING),
+        (charge_event(ChargeStatus.PENDING), PaymentEvent.CHARGE_PENDING),
         # Refused at once, its invoices stay as they are until the provider's notice.
         (charge_event(ChargeStatus.FAILED), None),
         (notice_event(ChargeStatus.SUCCEEDED), PaymentEvent.REQUEST_SUCCEEDED),
