@@ -219,12 +219,23 @@ def test_keys_in_the_library(box: Scenario) -> None:
         box.billing.api_keys.create(permissions={"moon": ["read"]})
 
 
-@each("lacking", ["customer", "invoice", "wallet"])
-def test_a_portal_link_needs_the_rights_to_what_the_portal_shows(box: Scenario, lacking: str) -> None:
+@each(
+    "lacking",
+    ["customer:read", "invoice:read", "wallet:read", "customer:write", "subscription:write"],
+    ids=str,
+)
+def test_a_portal_link_needs_the_rights_to_what_the_portal_shows_and_changes(box: Scenario, lacking: str) -> None:
     box.customer()
-    all_three = {resource: ["read"] for resource in ("customer", "invoice", "wallet")}
-    for permissions, status in ((all_three, 200), ({**all_three, lacking: ["write"]}, 403)):
+    needed = {
+        "customer": ["read", "write"],
+        "invoice": ["read"],
+        "wallet": ["read"],
+        "subscription": ["write"],
+    }
+    resource, _, mode = lacking.partition(":")
+    fewer = {**needed, resource: [other for other in ("read", "write") if other != mode]}
+    for permissions, status in ((needed, 200), (fewer, 403)):
         key = box.post("/api_keys", api_key={"name": "support", "permissions": permissions})["api_key"]["value"]
         answered, body = called(box, key, "GET", "/customers/acme/portal_url")
         assert answered == status
-    assert body["code"] == f"read_action_not_allowed_for_{lacking}"
+    assert body["code"] == f"{mode}_action_not_allowed_for_{resource}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ def test_every_page_is_sound_in_a_browser(
         "/wallets",
         wallet={"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "granted_credits": "120"},
     )
+    box.put("/plans/basic", plan={"offered_in_portal": True})
+    box.plan(code="max", name="Max " * 20, amount_cents=99_00, offered_in_portal=True)
+    box.put("/billing_entities/default", billing_entity={"portal_color": "#ffd400"})
     box.travel_to("2024-04-01T08:00:00Z")
     box.event("tokens", "acme/1", value="3", model="small", note="x" * 300)
     address = address.rpartition("/")[0] + "/" + link(box)
@@ -47,7 +51,15 @@ def test_every_page_is_sound_in_a_browser(
     with browser.new_context(viewport=size, color_scheme=scheme) as context:
         window = Watched(context, address)
         harmful = []
-        for path in ("", "/usage/acme%2F1", f"/invoices/{invoice['svc_id']}", "/documents", "/details"):
+        for path in (
+            "",
+            "/usage/acme%2F1",
+            f"/invoices/{invoice['svc_id']}",
+            "/documents",
+            "/details",
+            "/plans/acme%2F1",
+            "/plans/acme%2F1?plan=max",
+        ):
             page = window.open(path)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, path
             harmful += [
@@ -55,14 +67,18 @@ def test_every_page_is_sound_in_a_browser(
                 for found in Axe().run(page).response["violations"]
                 if found["impact"] in ("serious", "critical")
             ]
-            page.screenshot(
-                path=pictures / f"portal-{path.strip('/').partition('/')[0] or 'overview'}-{width}.png", full_page=True
-            )
+            name = re.sub(r"[^a-z]+", "-", re.sub(invoice["svc_id"], "", path)).strip("-") or "overview"
+            page.screenshot(path=pictures / f"portal-{name}-{width}.png", full_page=True)
         page = window.open("/details")
         page.get_by_role("textbox", name="Ort").fill("Köln")
         page.get_by_role("button", name="Speichern").click()
         page.get_by_text("Gespeichert.").wait_for()
         assert box.get("/customers/acme")["customer"]["city"] == "Köln"
+        page = window.open("/plans/acme%2F1")
+        page.get_by_role("link", name="Ansehen, was sich ändert").click()
+        page.get_by_role("button", name="wechseln").click()
+        page.get_by_text("Ihr Tarif wurde gewechselt.").wait_for()
+        assert box.get("/subscriptions/acme%2F1")["subscription"]["plan_code"] == "max"
     assert harmful == []
     assert window.problems == []
 

@@ -388,6 +388,7 @@ TABLES_OF_VERSIONS = {
     67: "e82807f5c1f42a3c",
     68: "e3c77bf435c1e479",
     69: "1731bb6de9b0afea",
+    70: "1f3980a8b33240b3",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,12 +21,18 @@ EMAIL_SETTINGS = ("invoice.finalized", "credit_note.created", "payment_receipt.c
 _EINVOICING_COUNTRIES = ("FR", "DE")
 _LONGEST_FOOTER = 600
 _LONGEST_PREFIX = 10
+_COLOR = re.compile(r"#[0-9a-f]{6}", re.ASCII)
+_ORIGIN = re.compile(r"https?://[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[0-9]{1,5})?", re.ASCII)
 _LOGO_TYPES = ("data:image/png;base64,", "data:image/jpeg;base64,", "data:image/jpg;base64,")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillingEntity:
-    """`document_numbering`: per_customer or per_billing_entity. Grace period and payment term are in days."""
+    """`document_numbering`: per_customer or per_billing_entity. Grace period and payment term are in days.
+
+    The customer portal has the accents of `portal_color` (`#2f55d4`), and may be framed by pages of
+    `portal_frame_origins` (`https://app.acme.example`).
+    """
 
     id: str
     organization_id: str
@@ -59,6 +66,8 @@ class BillingEntity:
     einvoicing: bool = False
     eu_tax_management: bool = False
     logo_url: str | None = None
+    portal_color: str | None = None
+    portal_frame_origins: tuple[str, ...] = ()
     tax_ids: tuple[str, ...] = ()
     invoice_custom_section_ids: tuple[str, ...] = ()
     applied_dunning_campaign_id: str | None = None
@@ -111,6 +120,8 @@ def definition_errors(entity: BillingEntity) -> dict[str, list[str]]:
     check("invoice_grace_period", GRACE_PERIOD.holds(entity.invoice_grace_period), "value_is_out_of_range")
     check("net_payment_term", PAYMENT_TERM.holds(entity.net_payment_term), "value_is_out_of_range")
     check("email_settings", set(entity.email_settings) <= set(EMAIL_SETTINGS), "unsupported_value")
+    check("portal_color", entity.portal_color is None or is_color(entity.portal_color), "color_is_invalid")
+    check("portal_frame_origins", all(map(_ORIGIN.fullmatch, entity.portal_frame_origins)), "origin_is_invalid")
     check("subscription_invoice_issuing_date_anchor", anchor in ANCHORS, "value_is_invalid")
     check("subscription_invoice_issuing_date_adjustment", adjustment in ADJUSTMENTS, "value_is_invalid")
     if entity.einvoicing:
@@ -140,6 +151,11 @@ def einvoicing_gaps(entity: BillingEntity) -> dict[str, list[str]]:
             if not (getattr(entity, field) or "").strip():
                 lacking[field] = ["value_is_mandatory"]
     return lacking
+
+
+def is_color(text: str) -> bool:
+    """Whether a text is a color as `#2f55d4`, in small letters."""
+    return _COLOR.fullmatch(text) is not None
 
 
 def is_logo(logo: str) -> bool:

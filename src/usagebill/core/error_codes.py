@@ -88,6 +88,10 @@ CODES: Mapping[str, Refusal] = {
     "invalid_email_format": Refusal("is not an e-mail address", 'send one such as "billing@acme.example"'),
     "must have at least one recipient": Refusal("has no recipient", "send an address, or give the customer one"),
     "must have email configured": Refusal("has no e-mail address", "give the billing entity an `email`"),
+    "color_is_invalid": Refusal("is no color", 'send six hexadecimal digits such as "#2f55d4"'),
+    "origin_is_invalid": Refusal(
+        "is not the origin of a site", 'send its scheme, host and port alone, such as "https://app.acme.example"'
+    ),
     "url_is_invalid": Refusal("is not an http or https address", 'send one such as "https://hooks.acme.example/usage"'),
     "url_invalid": Refusal("is not an http or https address", 'send one such as "https://shop.acme.example/paid"'),
     "address_not_public": Refusal(

@@ -74,6 +74,7 @@ class Plan:
     metadata: Mapping[str, str | None] | None = None
     parent_id: str | None = None
     pending_deletion: bool = False
+    offered_in_portal: bool = False
     deleted_at: datetime | None = None
 
 

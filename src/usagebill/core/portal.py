@@ -1,10 +1,12 @@
-"""The customer portal: signed links that open the pages of one customer, for some hours."""
+"""The customer portal: signed links that open the pages of one customer, for some hours; what customers may change."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 from datetime import UTC, datetime, timedelta
+
+from usagebill.core.plans import Plan
 
 # The validity of a link.
 LASTS = timedelta(hours=12)
@@ -33,6 +35,21 @@ def is_good_token(key: str, token: str, now: datetime) -> bool:
     signed = _signed(key, customer_id, int(seconds))
     left = int(seconds) - now.astimezone(UTC).timestamp()
     return hmac.compare_digest(signed.encode(), token.encode()) and 0 < left <= (LASTS + _CLOCKS_DIFFER).total_seconds()
+
+
+def may_change_to(present: Plan, wanted: Plan) -> bool:
+    """Whether a customer on the plan may change to the other one without asking: the seller offers both, in the same
+    currency. A plan with prices of one customer's own is left by agreement only.
+    """
+    return (
+        present.offered_in_portal
+        and present.parent_id is None
+        and wanted.offered_in_portal
+        and wanted.parent_id is None
+        and not wanted.pending_deletion
+        and wanted.id != present.id
+        and wanted.amount_currency == present.amount_currency
+    )
 
 
 def _signed(key: str, customer_id: str, expires: int) -> str:

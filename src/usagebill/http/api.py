@@ -187,7 +187,7 @@ def _once(request: Request, endpoint: Endpoint) -> Once | None:
 def _check_permission(exchange: _Exchange, caller: _Caller, endpoint: Endpoint) -> None:
     """Raises `Forbidden` if the key may not use the endpoint."""
     mode = "read" if exchange.request.method == "GET" else "write"
-    needed = [(endpoint.permission, mode), *((resource, "read") for resource in endpoint.opens)]
+    needed = [(endpoint.permission, mode), *(grant.split(":") for grant in endpoint.opens)]
     for resource, its_mode in needed if caller.organization.granular_permissions else ():
         if is_allowed(caller.key, resource, its_mode):
             continue

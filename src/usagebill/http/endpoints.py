@@ -24,7 +24,7 @@ class Endpoint:
     call: Callable[..., Any] = attrs.field(kw_only=False)
     # What the key needs; that of the library's operation, unless it has none that calls the same.
     permission: str = attrs.field(default=attrs.Factory(lambda row: PERMISSIONS[row.call], takes_self=True))
-    # Resources that the key must also be allowed to read, because the answer opens them to whoever gets it.
+    # What else the key must be allowed (`invoice:read`), because the answer lets whoever gets it do that.
     opens: tuple[str, ...] = ()
     # The input class of the body, and the key that holds it (None: the body is the input itself).
     body: type | None = None

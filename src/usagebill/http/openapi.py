@@ -100,7 +100,7 @@ def _unique(name: str, method: str, path: str, operation_ids: set[str]) -> str:
 
 
 def _permissions(endpoint: Endpoint, mode: str) -> str:
-    needed = [f"{endpoint.permission}:{mode}", *(f"{resource}:read" for resource in endpoint.opens)]
+    needed = [f"{endpoint.permission}:{mode}", *endpoint.opens]
     return " and ".join(f"`{permission}`" for permission in needed)
 
 

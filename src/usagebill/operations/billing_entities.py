@@ -30,6 +30,9 @@ from usagebill.requests.inputs import ABSENT, Input, Maybe, changes, described, 
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, desc, eq, missing, related
 
+# They are in a header of every page of the portal.
+_MOST_ORIGINS = 20
+
 
 @Input
 class EntityConfigurationInput:
@@ -72,6 +75,8 @@ class BillingEntityInput(EntitySettingsInput):
     einvoicing: Maybe[bool] = described("Whether to create e-invoices.", default="false")
     eu_tax_management: Maybe[bool] = ABSENT
     logo: Maybe[str] = described("The logo of documents: a PNG or JPEG as `data:image/png;base64,...`.")
+    portal_color: Maybe[str] = ABSENT
+    portal_frame_origins: Maybe[tuple[str, ...]] = described(most=_MOST_ORIGINS)
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
     invoice_custom_section_codes: Maybe[tuple[str, ...]] = ABSENT
     applied_dunning_campaign_code: Maybe[str] = ABSENT
@@ -221,6 +226,11 @@ def _with_more(reader: Reader, entity: BillingEntity, request: BillingEntityInpu
         if request.logo:
             _check_logo(request.logo)
         entity = replace(entity, logo_url=request.logo or None)
+    if is_given(request.portal_color):
+        entity = replace(entity, portal_color=(request.portal_color or "").lower() or None)
+    if is_given(request.portal_frame_origins):
+        origins = (origin.lower().rstrip("/") for origin in request.portal_frame_origins or ())
+        entity = replace(entity, portal_frame_origins=tuple(dict.fromkeys(origins)))
     if request.tax_codes is not ABSENT and request.tax_codes is not None:
         entity = replace(entity, tax_ids=taxes.ids_of_codes(reader, request.tax_codes, any_case=True))
     if request.invoice_custom_section_codes is not ABSENT and request.invoice_custom_section_codes is not None:

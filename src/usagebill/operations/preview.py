@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import TypeVar
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupons import (
@@ -72,6 +73,15 @@ from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq, missing, within
 from usagebill.views.invoices import invoice_view
 
+T = TypeVar("T")
+
+
+class NoInvoice(NotFound):
+    """What was to be previewed leads to no invoice."""
+
+    def __init__(self) -> None:
+        super().__init__("subscription")
+
 
 @Input
 class PreviewInput:
@@ -114,6 +124,27 @@ def preview(work: Work, request: PreviewInput) -> JsonObject:
         _coupons(future, customer, request.coupons)
         at, invoice = _played(future, customer, request)
         return _shown(future.at(at), previewed(future.at(at), invoice))
+
+    return work.dry_run(play)
+
+
+def plan_change(
+    work: Work, subscription: Subscription, plan_code: str, shown: Callable[[Work, Invoice], T]
+) -> T | None:
+    """What `shown` makes of the next invoice after a change of plan; None if the change leads to none.
+
+    Nothing is stored. Raises as `preview` does.
+    """
+
+    def play(future: Work) -> T | None:
+        settle_backlog(future, subscription.customer_id, needed=False)
+        current = future.tx.get(Subscription, subscription.id) or subscription
+        try:
+            at, invoice = _changed(future, current, plan_code)
+        except NoInvoice:
+            return None
+        later = future.at(at)
+        return shown(later, previewed(later, invoice))
 
     return work.dry_run(play)
 
@@ -284,7 +315,7 @@ def _invoices(work: Work, customer_id: str) -> list[Invoice]:
 def _complete(work: Work, invoice: Invoice | None) -> Invoice:
     """The invoice with all credits used at its finalization, even if it would be a draft first."""
     if invoice is None:
-        raise NotFound("subscription")
+        raise NoInvoice
     if invoice.status != InvoiceStatus.DRAFT:
         return invoice
     # Drafts issued before it use up coupons and credits, and issue credit notes that may pay it.

@@ -14,24 +14,17 @@ from starlette.staticfiles import StaticFiles
 
 from usagebill.billing import Billing
 from usagebill.browser.forms import form_of, received
+from usagebill.core.billing_entities import is_color
 from usagebill.core.errors import BillingError, DatabaseFailed, DeadlinePassed, NotFound, Unauthorized
 from usagebill.operations.portal import opened
+from usagebill.portal.accents import style_of
 from usagebill.portal.pages import PAGES, Page
-from usagebill.portal.visit import Visit
+from usagebill.portal.visit import Visit, headers_for
 from usagebill.storage import deadline
 
-# No scripts, nothing from elsewhere (the logo is inlined), and no trace of the link in other sites' logs.
-_HEADERS = {
-    "content-security-policy": (
-        "default-src 'none'; img-src data:; style-src 'self'; form-action 'self' https:; base-uri 'none';"
-        " frame-ancestors 'none'"
-    ),
-    "cache-control": "no-store",
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "x-robots-tag": "noindex",
-}
+# A style sheet of one color never changes.
+_FOREVER = "public, max-age=31536000, immutable"
+_POLICY = "content-security-policy"
 _EXPIRED = "This link is not valid, or has expired. Please ask for a new one."
 _ROOT = "/customer-portal"
 ErrorHeaders = Callable[[BillingError], Mapping[str, str]]
@@ -61,12 +54,20 @@ def portal_routes(
                 answer = PlainTextResponse("Not Found", 404)
             except (DeadlinePassed, DatabaseFailed) as problem:
                 answer = PlainTextResponse("Service Unavailable", problem.status, headers=dict(error_headers(problem)))
-            answer.headers.update({name: value for name, value in _HEADERS.items() if name not in answer.headers})
+            if _POLICY not in answer.headers:
+                answer.headers.update(headers_for(()))
             return answer
 
         return handler
 
+    async def accents(request: Request) -> Response:
+        color = f"#{request.path_params['color']}"
+        if not is_color(color):
+            return PlainTextResponse("Not Found", 404)
+        return Response(style_of(color), media_type="text/css", headers={"cache-control": _FOREVER})
+
     return [
+        Route(f"{_ROOT}/accents/{{color}}.css", accents),
         Mount(f"{_ROOT}/static", StaticFiles(packages=[("usagebill.portal", "static")])),
         *(Route(f"{_ROOT}/{{token}}{page.path}", served(page), methods=[page.method]) for page in PAGES),
     ]

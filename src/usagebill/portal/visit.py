@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeVar
@@ -63,18 +63,19 @@ class Visit:
             .get_template(template)
             .render(
                 root=self.root,
-                static=f"{self.request.scope.get('root_path', '')}/customer-portal/static",
+                shared=f"{self.request.scope.get('root_path', '')}/customer-portal",
                 here=self.request.url.path,
                 language=language,
                 words=portal_words_of(place.locale),
                 document=words_of(place.locale),
                 seller=place.entity.legal_name or place.entity.name,
                 logo=place.entity.logo_url,
+                color=(place.entity.portal_color or "").removeprefix("#"),
                 customer=place.customer.legal_name or place.customer.name or place.customer.external_id,
                 **context,
             )
         )
-        return HTMLResponse(text, status)
+        return HTMLResponse(text, status, headers=headers_for(place.entity.portal_frame_origins))
 
     def away(self, url: str) -> Response:
         """Go on to a page of somebody else's."""
@@ -83,6 +84,26 @@ class Visit:
     def to(self, path: str) -> Response:
         """Go on to another page of the customer's."""
         return RedirectResponse(self.root + path, 303)
+
+
+def headers_for(frame_origins: Sequence[str]) -> Mapping[str, str]:
+    """What every answer forbids a browser: scripts, anything from elsewhere (the logo is inlined), frames of other
+    sites than these, and any trace of the link in other sites' logs.
+    """
+    framing = " ".join(frame_origins) or "'none'"
+    policy = (
+        "default-src 'none'; img-src data:; style-src 'self'; form-action 'self' https:; base-uri 'none';"
+        f" frame-ancestors {framing}"
+    )
+    headers = {
+        "content-security-policy": policy,
+        "cache-control": "no-store",
+        "referrer-policy": "no-referrer",
+        "x-content-type-options": "nosniff",
+        "x-robots-tag": "noindex",
+    }
+    # It knows no list of sites.
+    return headers if frame_origins else headers | {"x-frame-options": "DENY"}
 
 
 @cache

@@ -45,6 +45,8 @@ class BillingEntityView(TypedDict):
     einvoicing: bool
     eu_tax_management: bool
     logo_url: str | None
+    portal_color: str | None
+    portal_frame_origins: list[str]
     created_at: Instant
     updated_at: Instant
 
@@ -89,6 +91,8 @@ def billing_entity_view(reader: Reader, entity: BillingEntity) -> BillingEntityV
         "einvoicing": entity.einvoicing,
         "eu_tax_management": entity.eu_tax_management,
         "logo_url": entity.logo_url,
+        "portal_color": entity.portal_color,
+        "portal_frame_origins": list(entity.portal_frame_origins),
         "created_at": instant_text(entity.created_at),
         "updated_at": instant_text(entity.updated_at),
     }

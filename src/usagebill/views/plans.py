@@ -111,6 +111,7 @@ class DeletedPlan(TypedDict):
     draft_invoices_count: int
     parent_id: Id | None
     pending_deletion: bool
+    offered_in_portal: bool
     charges: list[ChargeView]
     taxes: list[TaxView]
     usage_thresholds: list[ThresholdView]
@@ -233,6 +234,7 @@ def deleted_plan(reader: Reader, plan: Plan) -> DeletedPlan:
         "draft_invoices_count": 0,
         "parent_id": plan.parent_id,
         "pending_deletion": plan.pending_deletion,
+        "offered_in_portal": plan.offered_in_portal,
         "charges": [charge_view(reader, charge) for charge in plan_definition(reader, plan.id).charges],
         "taxes": taxes_view(reader, plan.tax_ids),
         "usage_thresholds": [threshold_view(threshold) for threshold in plan.usage_thresholds],

@@ -57,14 +57,7 @@ def fee_name(fee: Fee, naming: Naming) -> str:
             return shown
         if shown not in (plan.shown_name, plan.name, naming.subscription_names.get(fee.subscription_id or "")):
             return shown
-        interval = {
-            "weekly": words.weekly,
-            "monthly": words.monthly,
-            "quarterly": words.quarterly,
-            "semiannual": words.semiannual,
-            "yearly": words.yearly,
-        }[plan.interval]
-        return words.subscription.format(interval=interval, plan=plan.shown_name)
+        return words.subscription.format(interval=interval_word(plan.interval, words), plan=plan.shown_name)
     parts = [shown, *(value for value in fee.grouped_by.values() if value)]
     if fee.item.filter_invoice_display_name:
         parts.append(fee.item.filter_invoice_display_name)
@@ -75,6 +68,17 @@ def fee_name(fee: Fee, naming: Naming) -> str:
 
 
 _RANK = {"subscription": 0, "fixed_charge": 1, "charge": 2, "commitment": 3}
+
+
+def interval_word(interval: str, words: Words) -> str:
+    """An interval of a plan in words: `Monthly`."""
+    return {
+        "weekly": words.weekly,
+        "monthly": words.monthly,
+        "quarterly": words.quarterly,
+        "semiannual": words.semiannual,
+        "yearly": words.yearly,
+    }[interval]
 
 
 def ordered(fees: Sequence[Fee], naming: Naming) -> list[Fee]:

@@ -77,6 +77,7 @@ def create(work: Work, request: PlanInput) -> Plan:
         trial_period=value_or(request.trial_period, None),
         bill_charges_monthly=monthly_flag(interval, value_or(request.bill_charges_monthly, None)),
         bill_fixed_charges_monthly=monthly_flag(interval, value_or(request.bill_fixed_charges_monthly, None)),
+        offered_in_portal=value_or(request.offered_in_portal, False),
         created_at=work.now,
         updated_at=work.now,
     )

@@ -122,6 +122,7 @@ class PlanInput:
     bill_fixed_charges_monthly: Maybe[bool] = described(
         "Whether fixed charges of a yearly or semiannual plan are billed every month.", default="false"
     )
+    offered_in_portal: Maybe[bool] = ABSENT
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
     minimum_commitment: Maybe[MinimumCommitmentInput] = ABSENT
     charges: Maybe[tuple[ChargeInput, ...]] = ABSENT

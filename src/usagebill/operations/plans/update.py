@@ -101,7 +101,8 @@ def _changed(reader: Reader, before: Plan, request: PlanInput, *, used: bool) ->
     sent: dict[str, Any] = changes(request, *(_ALWAYS_EDITABLE if used else _EDITABLE))
     fields = ("name", "code", "interval", "amount_cents", "amount_currency", "pay_in_advance", "trial_period")
     refuse(plan_errors(**{name: sent.get(name, getattr(before, name)) for name in fields}))
-    after = replace(before, updated_at=reader.now, **sent)
+    offered = value_or(request.offered_in_portal, before.offered_in_portal)
+    after = replace(before, updated_at=reader.now, offered_in_portal=offered, **sent)
     refuse_taken_code(reader, after)
     if not used:
         # Both depend on the interval of this very body: without one, the plan bills by its interval.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from usagebill.portal.pages import details, documents, invoice, overview, usage
+from usagebill.portal.pages import details, documents, invoice, overview, plan, usage
 from usagebill.portal.pages.page import Page as Page
 
 PAGES: Sequence[Page] = (
     *overview.PAGES,
     *usage.PAGES,
+    *plan.PAGES,
     *invoice.PAGES,
     *documents.PAGES,
     *details.PAGES,

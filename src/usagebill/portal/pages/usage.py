@@ -21,6 +21,7 @@ from usagebill.core.events import Event
 from usagebill.core.formulas import escaped
 from usagebill.core.numbers import decimal_text
 from usagebill.operations.portal import Place, RunningUsage, events_of, running_usage
+from usagebill.operations.self_service import Offer, offer_of
 from usagebill.portal.pages.page import Page
 from usagebill.portal.visit import Visit
 from usagebill.runtime.work import Reader
@@ -31,11 +32,12 @@ _MOST_EVENTS = 50
 def _shown(visit: Visit) -> Response:
     external_id = visit.named("external_id")
 
-    def read(reader: Reader, place: Place) -> tuple[RunningUsage, list[Event]]:
+    def read(reader: Reader, place: Place) -> tuple[RunningUsage, list[Event], Offer]:
         running = running_usage(reader, place.customer, external_id)
-        return running, events_of(reader, running, at_most=_MOST_EVENTS)
+        events = events_of(reader, running, at_most=_MOST_EVENTS)
+        return running, events, offer_of(reader, place.customer, external_id)
 
-    place, (running, events) = visit.reading(read)
+    place, (running, events, offer) = visit.reading(read)
     used, locale = running.usage, place.locale
     first, last = (local_date(at, place.zone) for at in (used.start, used.end))
     return visit.page(
@@ -43,6 +45,7 @@ def _shown(visit: Visit) -> Response:
         place,
         name=running.subscription.name or running.plan.invoice_display_name or running.plan.name,
         external_id=external_id,
+        has_offers=bool(offer.plans),
         amount=money_text(used.amount_cents, used.currency, locale),
         with_taxes=money_text(used.amount_cents + used.taxes_amount_cents, used.currency, locale)
         if used.taxes_amount_cents

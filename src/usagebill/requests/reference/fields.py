@@ -193,6 +193,15 @@ FIELDS: Mapping[str, Field] = {
     "document_number_prefix": Field("The prefix of invoice numbers, up to ten letters.", example="ACME"),
     "email_settings": Field("The e-mails to send.", values=EMAIL_SETTINGS),
     "invoice_footer": Field("The last line of documents.", example="Thank you"),
+    "portal_color": Field("The color of links and buttons in the customer portal.", example="#2f55d4"),
+    "portal_frame_origins": Field(
+        "The sites whose pages may show the customer portal in a frame.",
+        default="none",
+        example=["https://app.acme.example"],
+    ),
+    "offered_in_portal": Field(
+        "Whether customers may change to this plan, and from it, in the customer portal.", default="false"
+    ),
     "eu_tax_management": Field("Whether EU VAT is determined from addresses and VAT numbers.", default="false"),
     "webhook_url": Field("The URL that receives webhook messages.", example="https://hooks.acme.example/usagebill"),
     # Coupons
