@@ -221,7 +221,10 @@ def test_keys_in_the_library(box: Scenario) -> None:
 
 @each(
     "lacking",
-    ["customer:read", "invoice:read", "wallet:read", "customer:write", "subscription:write"],
+    [
+        *("customer:read", "invoice:read", "wallet:read", "customer:write", "subscription:write"),
+        *("wallet_transaction:write", "payment_method:write"),
+    ],
     ids=str,
 )
 def test_a_portal_link_needs_the_rights_to_what_the_portal_shows_and_changes(box: Scenario, lacking: str) -> None:
@@ -231,6 +234,8 @@ def test_a_portal_link_needs_the_rights_to_what_the_portal_shows_and_changes(box
         "invoice": ["read"],
         "wallet": ["read"],
         "subscription": ["write"],
+        "wallet_transaction": ["write"],
+        "payment_method": ["write"],
     }
     resource, _, mode = lacking.partition(":")
     fewer = {**needed, resource: [other for other in ("read", "write") if other != mode]}

@@ -34,10 +34,10 @@ def test_every_page_is_sound_in_a_browser(
 ) -> None:
     use(box)
     box.customer("acme", name="株式会社さくらソフトウェア開発" * 4, billing_configuration={"document_locale": "de"})
-    box.post(
+    wallet = box.post(
         "/wallets",
         wallet={"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "granted_credits": "120"},
-    )
+    )["wallet"]["svc_id"]
     box.put("/plans/basic", plan={"offered_in_portal": True})
     box.plan(code="max", name="Max " * 20, amount_cents=99_00, offered_in_portal=True)
     box.put("/billing_entities/default", billing_entity={"portal_color": "#ffd400"})
@@ -59,6 +59,9 @@ def test_every_page_is_sound_in_a_browser(
             "/details",
             "/plans/acme%2F1",
             "/plans/acme%2F1?plan=max",
+            "/payment-methods",
+            f"/wallets/{wallet}",
+            f"/wallets/{wallet}?credits=50",
         ):
             page = window.open(path)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, path
@@ -67,13 +70,18 @@ def test_every_page_is_sound_in_a_browser(
                 for found in Axe().run(page).response["violations"]
                 if found["impact"] in ("serious", "critical")
             ]
-            name = re.sub(r"[^a-z]+", "-", re.sub(invoice["svc_id"], "", path)).strip("-") or "overview"
+            name = re.sub(r"[^a-z]+", "-", re.sub(f"{invoice['svc_id']}|{wallet}", "", path)).strip("-") or "overview"
             page.screenshot(path=pictures / f"portal-{name}-{width}.png", full_page=True)
         page = window.open("/details")
         page.get_by_role("textbox", name="Ort").fill("Köln")
         page.get_by_role("button", name="Speichern").click()
         page.get_by_text("Gespeichert.").wait_for()
         assert box.get("/customers/acme")["customer"]["city"] == "Köln"
+        page = window.open(f"/wallets/{wallet}")
+        page.get_by_role("spinbutton", name="Anzahl der Credits").fill("50")
+        page.get_by_role("button", name="Preis anzeigen").click()
+        page.get_by_role("button", name="Für 50,00 € kaufen").click()
+        page.get_by_text("Bestellt.").wait_for()
         page = window.open("/plans/acme%2F1")
         page.get_by_role("link", name="Ansehen, was sich ändert").click()
         page.get_by_role("button", name="wechseln").click()

@@ -63,7 +63,10 @@ ENDPOINTS = [
         "GET",
         "/customers/{external_customer_id}/portal_url",
         portal_url,
-        opens=("invoice:read", "wallet:read", "customer:write", "subscription:write"),
+        opens=(
+            *("invoice:read", "wallet:read", "customer:write", "subscription:write"),
+            *("wallet_transaction:write", "payment_method:write"),
+        ),
         returns="customer",
         view=portal_url_view,
         summary="Get a link to the customer's portal, valid for 12 hours",

@@ -21,7 +21,6 @@ from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import ISSUED, InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.organizations import Organization
-from usagebill.core.payment_providers import KINDS
 from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payment_requests import dues_by_currency
 from usagebill.core.payments import Payment, PaymentPage
@@ -33,6 +32,7 @@ from usagebill.core.wallets import Wallet
 from usagebill.operations.documents import files as documents
 from usagebill.operations.invoices.payment_links import payment_url
 from usagebill.queries.customers import customer_by_external_id, entity_of, zone_of
+from usagebill.queries.payment_providers import has_payment_pages
 from usagebill.queries.payments import payment_of_receipt
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.wallets import active_wallets
@@ -135,7 +135,7 @@ def account(reader: Reader, customer: Customer, page: int) -> Account:
     unpaid = ne("payment_status", PaymentStatus.SUCCEEDED)
     owed = reader.tx.find(Invoice, eq("customer_id", customer.id), eq("status", InvoiceStatus.FINALIZED), unpaid)
     return Account(
-        has_payment_pages=customer.payment_connection_id is not None and KINDS[customer.payment_provider or ""].pages,
+        has_payment_pages=has_payment_pages(customer),
         invoices=reader.page(
             Invoice,
             eq("customer_id", customer.id),

@@ -5,20 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from decimal import Decimal
 
 from usagebill.core.customers import Customer
 from usagebill.core.documents.content import Content
 from usagebill.core.documents.invoices import invoice_content
-from usagebill.core.errors import NotFound
+from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.idempotency import check_key, fingerprint
+from usagebill.core.numbers import ZERO
+from usagebill.core.payments import PaymentMethod, PaymentPage
 from usagebill.core.periods import Interval, downgrade_plan_date
 from usagebill.core.plans import Plan
 from usagebill.core.portal import may_change_to
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus, is_upgrade
-from usagebill.operations import preview
+from usagebill.core.wallet_checks import credit_amount, limit_code
+from usagebill.core.wallet_transactions import WalletTransaction
+from usagebill.core.wallets import Wallet, WalletStatus, whole_cent_credits
+from usagebill.operations import preview, wallet_transactions
+from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.documents.sources import invoice_source
+from usagebill.operations.idempotency import store_answer, stored_answer
+from usagebill.operations.provider_customers import needs_set_up
 from usagebill.operations.subscriptions import SubscriptionInput, create
+from usagebill.operations.wallet_transactions import WalletTransactionInput
 from usagebill.queries.contracts import contract_of
-from usagebill.queries.payment_providers import names_method
+from usagebill.queries.payment_providers import has_payment_pages, methods_of, names_method, payment_connection_of
 from usagebill.queries.subscriptions import plan_of, successor_of
 from usagebill.requests.inputs import ABSENT
 from usagebill.runtime.work import Reader, Work
@@ -124,3 +135,80 @@ def _request(reader: Reader, customer: Customer, subscription: Subscription, pla
 
 def _end_of_interval(reader: Reader, subscription: Subscription) -> date:
     return downgrade_plan_date(contract_of(reader, subscription).cycle(), reader.now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayToPay:
+    """A customer's payment methods, newest first; `can_add` says whether its provider has pages to add one."""
+
+    methods: Sequence[PaymentMethod]
+    can_add: bool
+
+
+def way_to_pay(reader: Reader, customer: Customer) -> WayToPay:
+    """How the customer's invoices are paid."""
+    connection = payment_connection_of(reader, customer)
+    can_add = connection is not None and connection.traits.sets_up and needs_set_up(customer)
+    return WayToPay(methods=methods_of(reader, customer.id), can_add=can_add)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purchase:
+    """What credits of a wallet cost. `problem` is the code of the reason for which they cannot be bought, if any."""
+
+    wallet: Wallet
+    credits: Decimal
+    cents: int
+    problem: str | None = None
+
+
+def purchase_of(reader: Reader, customer: Customer, wallet_id: str, credits: str) -> Purchase:
+    """The price of credits as typed. Raises `NotFound` for a wallet that is not an active one of the customer's."""
+    wallet = _wallet(reader, customer, wallet_id)
+    wanted = credit_amount(credits)
+    if wanted is None or wanted <= ZERO:
+        return Purchase(wallet=wallet, credits=ZERO, cents=0, problem="invalid_amount")
+    cents, whole = whole_cent_credits(wanted, wallet.rate_amount, wallet.currency)
+    problem = "amount_rounds_to_zero" if cents == 0 else limit_code(wallet, wanted)
+    return Purchase(wallet=wallet, credits=whole, cents=cents, problem=problem)
+
+
+def buy_credits(work: Work, customer: Customer, wallet_id: str, credits: str, *, order_key: str) -> str:
+    """Buy credits of a wallet, once for an order key, with their invoice. Returns the id of the transaction.
+
+    Where the customer can pay on a page, the invoice is issued only once it is paid: who closes the page owes nothing.
+    Raises `NotFound`, and `Invalid` as `wallet_transactions.create` does and for a key of another order.
+    """
+    check_key(order_key)
+    key, order = f"portal:{customer.id}:{order_key}", fingerprint("POST", wallet_id, credits, b"")
+    wallet = _wallet(work, customer, wallet_id)
+    done = stored_answer(work, key, order)
+    if done is not None:
+        return done
+    request = WalletTransactionInput(
+        wallet_id=wallet.id,
+        paid_credits=credits,
+        invoice_requires_successful_payment=wallet.invoice_requires_successful_payment or has_payment_pages(customer),
+    )
+    made = wallet_transactions.create(work, request)
+    if not made:
+        raise Invalid(paid_credits="invalid_amount")
+    store_answer(work, key, order, made[0].id)
+    # Its invoice, so that it can be paid now.
+    settle_backlog(work, customer.id, needed=False)
+    return made[0].id
+
+
+def purchase_page(work: Work, customer: Customer, transaction_id: str) -> PaymentPage:
+    """The provider's page to pay bought credits. Raises `NotFound`, and as `wallet_transactions.payment_url` does."""
+    transaction = work.tx.get(WalletTransaction, transaction_id)
+    if transaction is None or transaction.customer_id != customer.id:
+        raise NotFound("wallet_transaction", transaction_id)
+    return wallet_transactions.payment_url(work, transaction.id).page
+
+
+def _wallet(reader: Reader, customer: Customer, wallet_id: str) -> Wallet:
+    wallet = reader.tx.get(Wallet, wallet_id)
+    if wallet is None or wallet.customer_id != customer.id or wallet.status != WalletStatus.ACTIVE:
+        raise NotFound("wallet", wallet_id)
+    return wallet

@@ -71,6 +71,7 @@ class Visit:
                 seller=place.entity.legal_name or place.entity.name,
                 logo=place.entity.logo_url,
                 color=(place.entity.portal_color or "").removeprefix("#"),
+                pays_by_provider=place.customer.payment_connection_id is not None,
                 customer=place.customer.legal_name or place.customer.name or place.customer.external_id,
                 **context,
             )

@@ -10,7 +10,7 @@ from usagebill.core.errors import Invalid
 from usagebill.core.invoices.life_cycle import SUBSCRIPTION_TYPES, InvoiceType
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_methods import BY_HAND, PaymentMethodChoice, first_named, is_payment_method
-from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.payment_providers import KINDS, PaymentConnection
 from usagebill.core.payments import LIVE, Payment, PaymentMethod
 from usagebill.core.provider_requests import Payer
 from usagebill.core.recurring_rules import RecurringTransactionRule, RuleStatus
@@ -33,6 +33,11 @@ def payment_connection_of(reader: Reader, customer: Customer) -> PaymentConnecti
     if customer.payment_connection_id is None:
         return None
     return reader.tx.get(PaymentConnection, customer.payment_connection_id)
+
+
+def has_payment_pages(customer: Customer) -> bool:
+    """Whether the customer's provider has pages to pay on."""
+    return customer.payment_connection_id is not None and KINDS[customer.payment_provider or ""].pages
 
 
 def named_connection(reader: Reader, kind: str, code: str | None) -> PaymentConnection:

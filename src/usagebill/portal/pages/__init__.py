@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from usagebill.portal.pages import details, documents, invoice, overview, plan, usage
+from usagebill.portal.pages import details, documents, invoice, overview, payment_methods, plan, usage, wallet
 from usagebill.portal.pages.page import Page as Page
 
 PAGES: Sequence[Page] = (
@@ -12,6 +12,8 @@ PAGES: Sequence[Page] = (
     *usage.PAGES,
     *plan.PAGES,
     *invoice.PAGES,
+    *wallet.PAGES,
+    *payment_methods.PAGES,
     *documents.PAGES,
     *details.PAGES,
 )

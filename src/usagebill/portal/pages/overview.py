@@ -43,6 +43,7 @@ def _shown(visit: Visit, problem: bool = False) -> Response:
         place,
         422 if problem else 200,
         problem=problem,
+        ordered="ordered" in visit.request.query_params,
         due=[money_text(cents, currency, locale) for currency, cents in found.due.items()],
         usages=usages,
         wallets=[_wallet(wallet, place, words) for wallet in found.wallets],
@@ -105,6 +106,7 @@ def _wallet(wallet: Wallet, place: Place, words: PortalWords) -> Mapping[str, ob
         day = local_date(wallet.expiration_at, place.zone)
         expires = words.expires.format(date=date_text(day, place.locale))
     return {
+        "id": wallet.id,
         "name": wallet.name or wallet.code,
         "credits": credits_text(wallet.credits_balance, "", place.locale).strip(),
         "balance": money_text(wallet.balance_cents, wallet.currency, place.locale),
