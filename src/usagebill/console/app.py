@@ -74,7 +74,8 @@ def console_app(billing: Billing, *, sandbox: MovedByHand | None = None) -> ASGI
         standing = attempts.count(client, billing.clock.now())
         if standing.remaining < 0:
             raise TooManyRequests
-        return sign_in.opened(billing, request, form_of(body))
+        form = form_of(body)
+        return (sign_in.wanted if "email" in form else sign_in.opened)(billing, request, form)
 
     def bare(_: Request, __: bytes) -> Response:
         raise NotFound("page")

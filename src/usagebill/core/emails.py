@@ -1,4 +1,6 @@
-"""E-mails to customers: their invoices, credit notes and receipts, and reminders of overdue invoices."""
+"""E-mails to customers, with their invoices, credit notes and receipts and reminders of overdue invoices; and to users
+of the console, with links to sign in.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,20 @@ _NOT_IN_FILE_NAMES = str.maketrans(dict.fromkeys('/\\:*?"<>|', "-"))
 
 
 class EmailSubject(StrEnum):
-    """The kinds of records that e-mails are about."""
+    """The kinds of records that e-mails are about; the last two are about users of the console: a link that was asked
+    for to sign in, and one for a user whom an administrator has added.
+    """
 
     INVOICE = "invoice"
     CREDIT_NOTE = "credit_note"
     PAYMENT_RECEIPT = "payment_receipt"
     PAYMENT_REQUEST = "payment_request"
+    SIGN_IN = "sign_in"
+    INVITATION = "invitation"
+
+
+# E-mails with a link to sign in.
+WITH_LINK = frozenset({EmailSubject.SIGN_IN, EmailSubject.INVITATION})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +202,17 @@ def overdue_texts(
         "</body>\n</html>\n"
     )
     return "\n".join(lines), page
+
+
+def sign_in_texts(subject: str, url: str, valid_for: str) -> tuple[str, str]:
+    """The plain text and the HTML of an e-mail with a link to sign in to the console, in English as the console is."""
+    about = f"The link works once, within {valid_for}. If you did not ask for it, you need do nothing."
+    page = (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{html.escape(subject)}</title></head>\n'
+        f'<body style="font-family:sans-serif">\n<h1 style="font-size:1.2em">{html.escape(subject)}</h1>\n'
+        f'<p><a href="{html.escape(url)}">{html.escape(url)}</a></p>\n<p>{html.escape(about)}</p>\n</body>\n</html>\n'
+    )
+    return "\n".join((subject, "", url, "", about, "")), page
 
 
 def _listed(words: Words, invoices: Sequence[OverdueInvoice]) -> str:

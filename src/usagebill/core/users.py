@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -12,6 +12,10 @@ from usagebill.core.api_keys import MODES, RESOURCES, all_permissions
 # How long a link can be opened, and the session that it opens lasts.
 LINK_LASTS = timedelta(hours=24)
 SESSION_LASTS = timedelta(days=14)
+# How long a link can be opened that somebody has asked for by e-mail.
+REQUESTED_LINK_LASTS = timedelta(minutes=15)
+# A user is sent no link while the one before is younger than this, so whoever is sent none has one that works.
+BETWEEN_LINKS = timedelta(minutes=3)
 # The address of the first user, whose link `usagebill serve` prints.
 FIRST_ADDRESS = "admin@localhost"
 
@@ -97,3 +101,11 @@ class UserSession:
 def is_live(session: UserSession, now: datetime) -> bool:
     """Whether the link can be opened at `now`, or the browser is signed in."""
     return session.ended_at is None and now < session.expires_at
+
+
+def is_sent_link(user: User, sessions: Iterable[UserSession], now: datetime) -> bool:
+    """Whether a user who asks for a link is sent one, given the user's sessions."""
+    if user.email == FIRST_ADDRESS:
+        return False
+    asked_for = (session for session in sessions if session.expires_at - session.created_at == REQUESTED_LINK_LASTS)
+    return not any(is_live(link, now) and now - link.created_at < BETWEEN_LINKS for link in asked_for)

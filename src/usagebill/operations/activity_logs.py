@@ -32,7 +32,7 @@ from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
 from usagebill.core.dunning import DunningCampaign
-from usagebill.core.emails import EmailSubject
+from usagebill.core.emails import WITH_LINK, EmailSubject
 from usagebill.core.entitlements import Feature, PlanEntitlement, PlanFeature, SubscriptionEntitlement
 from usagebill.core.errors import NotFound
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
@@ -415,7 +415,9 @@ def _text(value: Mapping[str, Any]) -> str:
 
 
 def email_sent(work: Work, task: SendEmail, written_at: datetime) -> None:
-    """Log that the mail server has accepted an e-mail about a record."""
+    """Log that the mail server has accepted an e-mail about a record; the security log has links to sign in."""
+    if task.subject in WITH_LINK:
+        return
     kind = _EMAILED[task.subject]
     subject = work.tx.get(kind, task.subject_id)
     if work.settings.activity_log_days == 0 or subject is None:

@@ -9,16 +9,29 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from urllib.parse import quote
 
 from usagebill.core.activity_logs import Actor
 from usagebill.core.contacts import is_email, normalized_email
-from usagebill.core.errors import Invalid, NotFound, Unauthorized
+from usagebill.core.emails import EmailSubject, message_id
+from usagebill.core.errors import Invalid, NotAllowed, NotFound, Unauthorized
 from usagebill.core.organizations import Organization
 from usagebill.core.secrets import Secret
-from usagebill.core.users import FIRST_ADDRESS, LINK_LASTS, SESSION_LASTS, Role, User, UserSession, is_live
+from usagebill.core.tasks import SendEmail
+from usagebill.core.users import (
+    FIRST_ADDRESS,
+    LINK_LASTS,
+    SESSION_LASTS,
+    Role,
+    User,
+    UserSession,
+    is_live,
+    is_sent_link,
+)
 from usagebill.operations.backlog import Unrelated, without_backlog
+from usagebill.operations.emails.orders import sender_of
+from usagebill.queries.billing_entities import default_entity
 from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, desc, eq, missing, more, present
@@ -29,7 +42,7 @@ _CLIENT_LENGTH = 200
 
 @Input
 class UserInput:
-    """The address names the user in logs; nothing is sent to it."""
+    """The address names the user in logs, and is where links are sent that the user asks for."""
 
     email: Maybe[str] = described("The e-mail address.", example="ada@example.com", required="always")
     role: Maybe[str] = described("What the user may do.", values=tuple(Role), required="always")
@@ -115,7 +128,10 @@ def change(work: Work, user_id: str, request: UserUpdate) -> User:
     """
     user = get(work, user_id)
     if request.email is not ABSENT:
-        user = replace(user, email=_address(work, value_or(request.email, None), user.id))
+        former, user = user, replace(user, email=_address(work, value_or(request.email, None), user.id))
+        if user.email != former.email:
+            # They may be in the mailbox of the former address.
+            _end_links(work, user)
     if request.role is not ABSENT:
         role = _role(value_or(request.role, None))
         if role != Role.ADMIN:
@@ -145,6 +161,57 @@ def link(work: Work, user_id: str) -> SignInLink:
     Raises `NotFound`.
     """
     return _link(work, get(work, user_id))
+
+
+@without_backlog(Unrelated.CONNECTION)
+def send_link(work: Work, user_id: str) -> User:
+    """Send the user a link by e-mail that signs in, once, within 24 hours; earlier ones stay valid.
+
+    Raises `NotFound`, `NotAllowed` if there is no mail server, and `Invalid` if there is no address to send it from.
+    """
+    user = get(work, user_id)
+    if not work.mailing:
+        raise NotAllowed("email_delivery_not_configured")
+    if link_sender(work) is None:
+        raise Invalid(billing_entity="must have email configured")
+    _order_link(work, user, EmailSubject.INVITATION)
+    return user
+
+
+def askers(tx: Transaction, email: str) -> Sequence[tuple[Organization, User]]:
+    """The users with this address, each of another organization, who may ask for a link."""
+    found = ((tx.get(Organization, user.organization_id), user) for user in tx.find(User, eq("email", email)))
+    return [(organization, user) for organization, user in found if organization is not None]
+
+
+def ask_for_link(work: Work, user_id: str) -> bool:
+    """Send the user a link by e-mail, as whoever knows the address may ask. False if none is sent: there was one in the
+    last minutes, or there is no mail server.
+    """
+    user = get(work, user_id)
+    if not work.mailing or link_sender(work) is None or not is_sent_link(user, _live_sessions(work, user), work.now):
+        return False
+    if work.tx.jobs.waiting(SendEmail.kind, user.id) is not None:
+        return False
+    _order_link(work, user, EmailSubject.SIGN_IN)
+    return True
+
+
+def emailed_link(work: Work, user: User, lasts: timedelta) -> SignInLink:
+    """A link for an e-mail that is about to be sent; earlier ones stay valid."""
+    return _new_link(work, user, lasts)
+
+
+def link_sender(reader: Reader) -> str | None:
+    """The address that links come from: that of the default billing entity's e-mails; None if it has none."""
+    entity = default_entity(reader)
+    return None if entity is None else sender_of(reader, entity)
+
+
+def _order_link(work: Work, user: User, subject: EmailSubject) -> None:
+    sender = link_sender(work) or ""
+    order = SendEmail(subject=subject, subject_id=user.id, message_id=message_id(work.new_id(), sender), asked=True)
+    work.schedule(order, work.now)
 
 
 def link_of_first(work: Work) -> SignInLink | None:
@@ -244,9 +311,17 @@ def _end(work: Work, session: UserSession) -> UserSession:
 
 
 def _link(work: Work, user: User) -> SignInLink:
+    _end_links(work, user)
+    return _new_link(work, user, LINK_LASTS)
+
+
+def _end_links(work: Work, user: User) -> None:
     for session in _live_sessions(work, user):
         if session.opened_at is None:
             _end(work, session)
+
+
+def _new_link(work: Work, user: User, lasts: timedelta) -> SignInLink:
     token = secrets.token_urlsafe(32)
     made = UserSession(
         id=work.new_id(),
@@ -255,7 +330,7 @@ def _link(work: Work, user: User) -> SignInLink:
         value_hash=hash_of(token),
         created_at=work.now,
         updated_at=work.now,
-        expires_at=work.now + LINK_LASTS,
+        expires_at=work.now + lasts,
     )
     work.tx.insert(made)
     address = f"{work.settings.public_url.rstrip('/')}/console/sign-in?link={quote(token)}"

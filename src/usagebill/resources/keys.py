@@ -41,5 +41,6 @@ class Users(Resource):
     update = command(users.change)
     remove = command(users.remove)
     link = command(users.link)
+    send_link = command(users.send_link)
     sessions = query(users.list_sessions)
     end_session = command(users.end_session)

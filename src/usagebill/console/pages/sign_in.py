@@ -1,8 +1,9 @@
-"""Signing in with a link, once."""
+"""Signing in with a link, once; and asking for one by e-mail."""
 
 from __future__ import annotations
 
 import secrets
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -10,14 +11,17 @@ from starlette.responses import RedirectResponse, Response
 from usagebill.billing import Billing
 from usagebill.console.visits import rendered, root_of
 from usagebill.core.activity_logs import ActivitySource, Actor
-from usagebill.core.errors import Forbidden, Unauthorized
+from usagebill.core.contacts import normalized_email
+from usagebill.core.errors import BillingError, Forbidden, Unauthorized
 from usagebill.core.secrets import Secret
 from usagebill.core.users import SESSION_LASTS
-from usagebill.operations.users import acting_as, open_link, unopened
+from usagebill.operations.users import acting_as, ask_for_link, askers, open_link, unopened
+from usagebill.process.logs import Log
 
 COOKIE = "usagebill_console"
-# Links that one client may try to open in a minute.
+# Links that one client may try to open, or ask for, in a minute.
 MOST_A_MINUTE = 10
+_log = Log("usagebill.console")
 
 
 def asked(billing: Billing, request: Request) -> Response:
@@ -27,14 +31,13 @@ def asked(billing: Billing, request: Request) -> Response:
         try:
             email = billing.store.read(None, lambda tx: unopened(tx, token, billing.clock.now())).user.email
         except Unauthorized:
-            return rendered(request, "sign_in.html", 401, token="", email=None, expired=True)
-    return rendered(request, "sign_in.html", token=token, email=email, expired=False)
+            return _page(billing, request, 401, expired=True)
+    return _page(billing, request, token=token, email=email)
 
 
 def opened(billing: Billing, request: Request, form: dict[str, str]) -> Response:
     """Sign in with the link of the form, and go home. Raises `Forbidden` for the form of another site."""
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        raise Forbidden("form_of_another_site")
+    check_site(request)
     token, browser = form.get("link", ""), Secret(secrets.token_urlsafe(32))
     try:
         who = billing.store.read(None, lambda tx: unopened(tx, token, billing.clock.now()))
@@ -42,7 +45,7 @@ def opened(billing: Billing, request: Request, form: dict[str, str]) -> Response
         actor = acting_as(actor, who.user)
         billing.writing(lambda work: open_link(work, token, browser), who.organization, actor=actor)
     except Unauthorized:
-        return rendered(request, "sign_in.html", 401, token="", email=None, expired=True)
+        return _page(billing, request, 401, expired=True)
     answer = RedirectResponse(root_of(request) + "/", 303)
     answer.set_cookie(
         COOKIE,
@@ -54,6 +57,51 @@ def opened(billing: Billing, request: Request, form: dict[str, str]) -> Response
         samesite="lax",
     )
     return answer
+
+
+def wanted(billing: Billing, request: Request, form: dict[str, str]) -> Response:
+    """Send a link to the address of the form, if it is a user's. The answer is the same for all: it tells nobody who
+    the users are. Raises `Forbidden` for the form of another site.
+    """
+    check_site(request)
+    email = normalized_email(form.get("email", ""))
+    actor = Actor(source=ActivitySource.FRONT, client=request.headers.get("user-agent"))
+    for organization, user in billing.store.read(None, lambda tx: askers(tx, email)):
+        try:
+            sent = billing.writing(partial(ask_for_link, user_id=user.id), organization, actor=actor)
+        except BillingError as problem:
+            _log.warning("link_not_sent", user_id=user.id, code=problem.code)
+        else:
+            _log.info("link_asked_for", user_id=user.id, sent=sent)
+    return _page(billing, request, asked_for=True)
+
+
+def check_site(request: Request) -> None:
+    """Raises `Forbidden` for a request that another site has made a browser send."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise Forbidden("form_of_another_site")
+
+
+def _page(
+    billing: Billing,
+    request: Request,
+    status: int = 200,
+    *,
+    token: str = "",
+    email: str | None = None,
+    expired: bool = False,
+    asked_for: bool = False,
+) -> Response:
+    return rendered(
+        request,
+        "sign_in.html",
+        status,
+        token=token,
+        email=email,
+        expired=expired,
+        asked_for=asked_for,
+        mails=billing.mailer is not None,
+    )
 
 
 def is_secure(billing: Billing, request: Request) -> bool:

@@ -6,14 +6,22 @@ from starlette.responses import Response
 
 from usagebill.console.pages.page import Page
 from usagebill.console.visits import Visit
-from usagebill.core.errors import Invalid
+from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.core.users import Role
 
 
 def _listed(visit: Visit, problem: str = "", link: object = None, status: int = 200) -> Response:
     found = visit.seat.listed("users.list", per_page=100)
     return visit.page(
-        "users.html", status, found=found, roles=list(Role), problem=problem, link_made=link, sent=visit.form
+        "users.html",
+        status,
+        found=found,
+        roles=list(Role),
+        problem=problem,
+        link_made=link,
+        sent=visit.form,
+        mails=visit.billing.mailer is not None,
+        is_sent="sent" in visit.request.query_params and not visit.form,
     )
 
 
@@ -22,6 +30,12 @@ def _added(visit: Visit) -> Response:
         made = visit.seat.ask("users.add", email=visit.form.get("email", ""), role=visit.form.get("role", ""))
     except Invalid as problem:
         return _listed(visit, problem.message, status=422)
+    if "send" in visit.form:
+        try:
+            visit.seat.ask("users.send_link", made["user"]["svc_id"])
+        except (Invalid, NotAllowed) as problem:
+            return _listed(visit, problem.message, link=made)
+        return visit.to("/users?sent")
     return _listed(visit, link=made)
 
 
@@ -38,6 +52,8 @@ def _one(visit: Visit, problem: str = "", link: object = None, status: int = 200
         problem=problem,
         link_made=link,
         own_session=visit.seat.who.session.id,
+        mails=visit.billing.mailer is not None,
+        is_sent="sent" in visit.request.query_params and not visit.form,
     )
 
 
@@ -49,12 +65,15 @@ def _changed(visit: Visit) -> Response:
                 visit.seat.ask("users.update", id, email=visit.form.get("email", ""), role=visit.form.get("role", ""))
             case "link":
                 return _one(visit, link=visit.seat.ask("users.link", id))
+            case "send":
+                visit.seat.ask("users.send_link", id)
+                return visit.to(f"/users/{id}?sent")
             case "end":
                 visit.seat.ask("users.end_session", visit.form.get("session", ""))
             case "remove":
                 visit.seat.ask("users.remove", id)
                 return visit.to("/users")
-    except Invalid as problem:
+    except (Invalid, NotAllowed) as problem:
         return _one(visit, problem.message, status=422)
     return visit.to(f"/users/{id}")
 

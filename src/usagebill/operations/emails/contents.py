@@ -14,6 +14,7 @@ from usagebill.core.documents.locales import language_of
 from usagebill.core.documents.receipts import receipt_content
 from usagebill.core.documents.words import words_of
 from usagebill.core.emails import (
+    WITH_LINK,
     Attachment,
     Email,
     EmailSubject,
@@ -37,6 +38,7 @@ from usagebill.operations.emails.overdue import (
     Unsent as Unsent,
     overdue_email,
 )
+from usagebill.operations.emails.sign_in import sign_in_email
 from usagebill.queries.payments import paid_invoices, payment_of_receipt
 from usagebill.runtime.work import Reader, Work
 from usagebill.views.documents import document_url
@@ -52,9 +54,12 @@ def prepare(
 
     The current addresses of billing entity and customer are used.
     """
-    email = (
-        overdue_email(work, task, pay_url_of) if task.subject is EmailSubject.PAYMENT_REQUEST else _email(work, task)
-    )
+    if task.subject in WITH_LINK:
+        email = sign_in_email(work, task)
+    elif task.subject is EmailSubject.PAYMENT_REQUEST:
+        email = overdue_email(work, task, pay_url_of)
+    else:
+        email = _email(work, task)
     if isinstance(email, Unsent):
         work.tx.jobs.complete(job)
     return email
