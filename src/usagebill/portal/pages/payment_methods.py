@@ -11,6 +11,7 @@ from usagebill.core.documents.locales import date_text
 from usagebill.core.documents.words.portal import portal_words_of
 from usagebill.core.errors import BillingError, NotFound
 from usagebill.core.payments import PaymentMethod
+from usagebill.core.provider_requests import MethodDetails
 from usagebill.operations.payment_methods import delete, set_as_default
 from usagebill.operations.payment_pages import checkout_url
 from usagebill.operations.portal import Place
@@ -36,7 +37,8 @@ def _shown(visit: Visit, problem: bool = False) -> Response:
 
 
 def _method(method: PaymentMethod, place: Place) -> Mapping[str, object]:
-    words, details = portal_words_of(place.locale), method.details
+    words = portal_words_of(place.locale)
+    details = method.details or MethodDetails(provider_method_id=method.provider_method_id)
     name = " ".join(part for part in ((details.brand or details.type or "").replace("_", " "), details.issuer) if part)
     valid_until = ""
     if details.expiration_month is not None and details.expiration_year is not None:
