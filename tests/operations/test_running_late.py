@@ -440,6 +440,7 @@ ACTS: dict[str, Act] = {
     "users.update": lambda s: s.users.update(_user(s), role="admin"),
     "users.remove": lambda s: (s.users.add(email="c@d.example", role="admin"), s.users.remove(_user(s))),
     "users.link": lambda s: s.users.link(_user(s)),
+    "users.send_link": lambda s: s.users.send_link(_user(s)),
     "users.end_session": lambda s: s.users.end_session(s.users.sessions(_user(s))[0].id),
     "applied_coupons.apply": each(lambda s, c: s.applied_coupons.apply(external_customer_id=c, coupon_code="half")),
     "applied_coupons.terminate": each(lambda s, c: s.applied_coupons.terminate(c, s.of(c, "applied").id)),
