@@ -13,6 +13,7 @@ from tests.scenarios import Scenario
 from usagebill.core.emails import Email
 from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.operations import organizations, users
+from usagebill.operations.emails.sign_in import ask_for_link
 from usagebill.process.settings import Settings
 from usagebill.runtime.work import Work
 
@@ -142,7 +143,7 @@ def test_a_user_who_was_removed_is_sent_nothing(mailing: Scenario) -> None:
     ada = next(user for user in mailing.billing.users.list().items if user.email == ADA)
 
     def asked_and_removed(work: Work) -> bool:
-        is_ordered = users.ask_for_link(work, ada.id)
+        is_ordered = ask_for_link(work, ada.id)
         users.remove(work, ada.id)
         return is_ordered
 

@@ -14,11 +14,9 @@ from urllib.parse import quote
 
 from usagebill.core.activity_logs import Actor
 from usagebill.core.contacts import is_email, normalized_email
-from usagebill.core.emails import EmailSubject, message_id
-from usagebill.core.errors import Invalid, NotAllowed, NotFound, Unauthorized
+from usagebill.core.errors import Invalid, NotFound, Unauthorized
 from usagebill.core.organizations import Organization
 from usagebill.core.secrets import Secret
-from usagebill.core.tasks import SendEmail
 from usagebill.core.users import (
     FIRST_ADDRESS,
     LINK_LASTS,
@@ -27,11 +25,8 @@ from usagebill.core.users import (
     User,
     UserSession,
     is_live,
-    is_sent_link,
 )
 from usagebill.operations.backlog import Unrelated, without_backlog
-from usagebill.operations.emails.orders import sender_of
-from usagebill.queries.billing_entities import default_entity
 from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, desc, eq, missing, more, present
@@ -147,7 +142,7 @@ def remove(work: Work, user_id: str) -> User:
     """Remove a user and end the user's sessions. Raises `NotFound`, and `Invalid` if no administrator would remain."""
     user = get(work, user_id)
     _check_administrator_remains(work, user.id)
-    for session in _live_sessions(work, user):
+    for session in live_sessions(work, user):
         _end(work, session)
     removed = replace(user, deleted_at=work.now, updated_at=work.now)
     work.tx.replace(removed)
@@ -163,55 +158,10 @@ def link(work: Work, user_id: str) -> SignInLink:
     return _link(work, get(work, user_id))
 
 
-@without_backlog(Unrelated.CONNECTION)
-def send_link(work: Work, user_id: str) -> User:
-    """Send the user a link by e-mail that signs in, once, within 24 hours; earlier ones stay valid.
-
-    Raises `NotFound`, `NotAllowed` if there is no mail server, and `Invalid` if there is no address to send it from.
-    """
-    user = get(work, user_id)
-    if not work.mailing:
-        raise NotAllowed("email_delivery_not_configured")
-    if link_sender(work) is None:
-        raise Invalid(billing_entity="must have email configured")
-    _order_link(work, user, EmailSubject.INVITATION)
-    return user
-
-
 def askers(tx: Transaction, email: str) -> Sequence[tuple[Organization, User]]:
     """The users with this address, each of another organization, who may ask for a link."""
     found = ((tx.get(Organization, user.organization_id), user) for user in tx.find(User, eq("email", email)))
     return [(organization, user) for organization, user in found if organization is not None]
-
-
-def ask_for_link(work: Work, user_id: str) -> bool:
-    """Send the user a link by e-mail, as whoever knows the address may ask. False if none is sent: there was one in the
-    last minutes, or there is no mail server.
-    """
-    user = get(work, user_id)
-    if not work.mailing or link_sender(work) is None or not is_sent_link(user, _live_sessions(work, user), work.now):
-        return False
-    if work.tx.jobs.waiting(SendEmail.kind, user.id) is not None:
-        return False
-    _order_link(work, user, EmailSubject.SIGN_IN)
-    return True
-
-
-def emailed_link(work: Work, user: User, lasts: timedelta) -> SignInLink:
-    """A link for an e-mail that is about to be sent; earlier ones stay valid."""
-    return _new_link(work, user, lasts)
-
-
-def link_sender(reader: Reader) -> str | None:
-    """The address that links come from: that of the default billing entity's e-mails; None if it has none."""
-    entity = default_entity(reader)
-    return None if entity is None else sender_of(reader, entity)
-
-
-def _order_link(work: Work, user: User, subject: EmailSubject) -> None:
-    sender = link_sender(work) or ""
-    order = SendEmail(subject=subject, subject_id=user.id, message_id=message_id(work.new_id(), sender), asked=True)
-    work.schedule(order, work.now)
 
 
 def link_of_first(work: Work) -> SignInLink | None:
@@ -239,7 +189,7 @@ def everybody(reader: Reader) -> Sequence[User]:
 
 def list_sessions(reader: Reader, user_id: str) -> Sequence[UserSession]:
     """The live sessions of a user, newest first, and links that nobody has opened yet. Raises `NotFound`."""
-    return _live_sessions(reader, get(reader, user_id))
+    return live_sessions(reader, get(reader, user_id))
 
 
 @without_backlog(Unrelated.CONNECTION)
@@ -294,7 +244,8 @@ def _found(tx: Transaction, token: str, now: datetime, *, opened: bool) -> Signe
     return SignedIn(organization=organization, user=user, session=session)
 
 
-def _live_sessions(reader: Reader, user: User) -> list[UserSession]:
+def live_sessions(reader: Reader, user: User) -> list[UserSession]:
+    """The live sessions of the user, newest first, and links that nobody has opened yet."""
     return reader.tx.find(
         UserSession,
         eq("user_id", user.id),
@@ -312,16 +263,17 @@ def _end(work: Work, session: UserSession) -> UserSession:
 
 def _link(work: Work, user: User) -> SignInLink:
     _end_links(work, user)
-    return _new_link(work, user, LINK_LASTS)
+    return new_link(work, user, LINK_LASTS)
 
 
 def _end_links(work: Work, user: User) -> None:
-    for session in _live_sessions(work, user):
+    for session in live_sessions(work, user):
         if session.opened_at is None:
             _end(work, session)
 
 
-def _new_link(work: Work, user: User, lasts: timedelta) -> SignInLink:
+def new_link(work: Work, user: User, lasts: timedelta) -> SignInLink:
+    """A link that signs the user in, once, for so long; earlier ones stay valid."""
     token = secrets.token_urlsafe(32)
     made = UserSession(
         id=work.new_id(),

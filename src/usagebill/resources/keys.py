@@ -7,6 +7,7 @@ from typing import ClassVar
 from usagebill.core.api_keys import ApiKey
 from usagebill.core.users import User, UserSession
 from usagebill.operations import api_keys, users
+from usagebill.operations.emails import sign_in
 from usagebill.resources.bindings import Resource, Views, command, query
 from usagebill.resources.result_views import issued_key_view, sign_in_link_view
 from usagebill.views.api_keys import api_key_view
@@ -41,6 +42,6 @@ class Users(Resource):
     update = command(users.change)
     remove = command(users.remove)
     link = command(users.link)
-    send_link = command(users.send_link)
+    send_link = command(sign_in.send_link)
     sessions = query(users.list_sessions)
     end_session = command(users.end_session)

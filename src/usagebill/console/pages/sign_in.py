@@ -15,7 +15,8 @@ from usagebill.core.contacts import normalized_email
 from usagebill.core.errors import BillingError, Forbidden, Unauthorized
 from usagebill.core.secrets import Secret
 from usagebill.core.users import SESSION_LASTS
-from usagebill.operations.users import acting_as, ask_for_link, askers, open_link, unopened
+from usagebill.operations.emails.sign_in import ask_for_link
+from usagebill.operations.users import acting_as, askers, open_link, unopened
 from usagebill.process.logs import Log
 
 COOKIE = "usagebill_console"
