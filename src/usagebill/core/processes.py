@@ -11,6 +11,7 @@ from typing import Final
 # How often a process says that it lives, and for how long it counts as living after that.
 SEEN_EVERY: Final = timedelta(seconds=5)
 _LIVE_FOR: Final = timedelta(seconds=30)
+_SECOND: Final = timedelta(seconds=1)
 FORGOTTEN_AFTER: Final = timedelta(days=7)
 
 
@@ -81,7 +82,7 @@ def listed(processes: Iterable[Process], now: datetime) -> str:
     """What a refusal says of processes that are in the way."""
     return "; ".join(
         f"{process.kind} {process.name} (usagebill {process.version}, schema {process.schema}, seen"
-        f" {max(0, round((now - process.seen_at).total_seconds()))} s ago)"
+        f" {max(0, (now - process.seen_at) // _SECOND)} s ago)"
         for process in processes
     )
 
