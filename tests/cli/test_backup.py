@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sqlite3
 import stat
 import threading
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,8 @@ from tests.test_docs import ROOT
 
 from usagebill import Billing
 from usagebill.cli import main
+from usagebill.http.metrics import Metrics
+from usagebill.process.settings import Settings
 
 pytestmark = pytest.mark.beyond_reference
 
@@ -48,6 +52,37 @@ def test_a_copy_is_whole_audited_and_its_owners_alone(file: Path, tmp_path: Path
     assert [path.name for path in tmp_path.glob("copy.db*")] == ["copy.db"]
     with Billing(copy, read_only=True) as restored:
         assert [one.external_id for one in restored.subscriptions.list().items] == ["s"]
+
+
+def test_the_last_backup_without_findings_is_known(file: Path, tmp_path: Path) -> None:
+    def known() -> tuple[str | None, str]:
+        shown = json.loads(CliRunner().invoke(main, ["status", "--db", str(file), "--json"]).stdout)["last_backup_at"]
+        text = CliRunner().invoke(main, ["status", "--db", str(file)]).stdout
+        return shown, next(line for line in text.splitlines() if line.startswith("backup"))
+
+    assert known() == (None, "backup    none known")
+    begun = datetime.now(UTC).replace(microsecond=0)
+    assert back_up(file, tmp_path / "copy.db").exit_code == 0
+    shown, line = known()
+    assert shown is not None
+    assert begun <= datetime.fromisoformat(shown) <= datetime.now(UTC)
+    assert line == f"backup    {shown}"
+    with Billing(file, settings=Settings(metrics_key="key")) as billing:
+        metrics = Metrics(billing, "key").text().decode()
+        found = re.search(r"^usagebill_last_backup_timestamp_seconds (\S+)$", metrics, re.MULTILINE)
+        assert found is not None
+        assert int(float(found[1])) == int(datetime.fromisoformat(shown).timestamp())
+    # One that cannot be made leaves it as it is.
+    assert back_up(file, tmp_path / "copy.db").exit_code == 1
+    assert known()[0] == shown
+
+
+def test_a_backup_of_other_means_is_noted(file: Path, tmp_path: Path) -> None:
+    assert CliRunner().invoke(main, ["backup", "--done", "--db", str(file)]).exit_code == 0
+    with Billing(file, read_only=True) as billing:
+        assert billing.store.read(None, lambda tx: tx.last_backup()) is not None
+    for arguments in ([], ["--done", str(tmp_path / "copy.db")]):
+        assert CliRunner().invoke(main, ["backup", *arguments, "--db", str(file)]).exit_code == 2
 
 
 def test_what_is_written_meanwhile_is_whole_or_not_in_the_copy(file: Path, tmp_path: Path) -> None:
@@ -115,6 +150,8 @@ def test_findings_of_the_audit_are_told(file: Path, tmp_path: Path) -> None:
     done = back_up(file, tmp_path / "copy.db")
     assert done.exit_code == 1
     assert "101" in done.stdout
+    with Billing(file, read_only=True) as billing:
+        assert billing.store.read(None, lambda tx: tx.last_backup()) is None
     # It is what the database is, so it is kept.
     assert (tmp_path / "copy.db").exists()
     assert back_up(file, tmp_path / "unaudited.db", "--no-audit").exit_code == 0

@@ -63,6 +63,8 @@ def test_a_dump_of_rows_behind_row_security_is_whole_and_can_be_restored(tmp_pat
         assert dumped.returncode == 0, dumped.stderr
         assert [path.name for path in tmp_path.glob("billing.dump*")] == ["billing.dump"]
         assert (tmp_path / "billing.dump").stat().st_mode & 0o077 == 0
+        with Billing(database, read_only=True) as billing:
+            assert billing.store.read(None, lambda tx: tx.last_backup()) is not None
         done = run(RESTORE, server, tmp_path, USAGEBILL_SERVER=f"{url}/postgres", RESTORED_DB=restored)
         assert done.returncode == 0, done.stderr
         assert "0 found" in done.stdout

@@ -182,8 +182,8 @@ def test_two_organizations_are_billed_behind_the_wall(url: str) -> None:
     assert list(totals.values()) == [[subscription_fee + 3 * 200], [subscription_fee + 4 * 200]]
 
 
-# Tables without rows of organizations: versions, the instants of sessions, and the list of processes.
-COMMON = {"clock", "migration", "usagebill_schema", "processes"}
+# Tables without rows of organizations: versions, the instants of sessions, the last backup, and the list of processes.
+COMMON = {"backups", "clock", "migration", "usagebill_schema", "processes"}
 VALUES: dict[str, Callable[[str, int], object]] = {
     "text": lambda name, number: name,
     "bytea": lambda name, number: name.encode(),

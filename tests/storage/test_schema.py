@@ -389,6 +389,7 @@ TABLES_OF_VERSIONS = {
     68: "e3c77bf435c1e479",
     69: "1731bb6de9b0afea",
     70: "1f3980a8b33240b3",
+    71: "150f0a7fc4bdcc82",
 }
 
 

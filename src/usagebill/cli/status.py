@@ -133,6 +133,7 @@ def _shown(known: Standing, run: tuple[datetime, int] | None, problems: list[str
             {"id": organization.id, "name": organization.name, "disabled_at": _text(organization.disabled_at)}
             for organization in known.disabled
         ],
+        "last_backup_at": _text(known.last_backup_at),
         "invoices": dict(known.invoices),
         "webhooks": dict(known.webhooks),
         "webhooks_failing": [
@@ -198,6 +199,7 @@ def _print(known: Standing, run: tuple[datetime, int] | None, problems: list[str
     else:
         unbilled = f"{_listed(known.unbilled)} at {_text(known.unbilled_at)}, counted once a day"
     click.echo(f"unbilled  {unbilled}; `usagebill events unbilled` counts now")
+    click.echo(f"backup    {_text(known.last_backup_at) or 'none known'}")
     click.echo(f"invoices  {_listed(known.invoices)}")
     click.echo(f"webhooks  {_listed(known.webhooks)}")
     for endpoint in known.failing_endpoints:

@@ -154,6 +154,11 @@ def _families(known: Standing) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "usagebill_refused_events", "What files and brokers held that is no event.", value=known.refused_events
     )
+    yield _gauge(
+        "usagebill_last_backup_timestamp_seconds",
+        "When the last backup was made that is known of, in Unix seconds.",
+        _seconds(known.last_backup_at),
+    )
     yield from _shipping(known)
     yield from _provider_audits(known)
     due = GaugeMetricFamily("usagebill_jobs_due", "Jobs that are due and not being done.", labels=["lane"])

@@ -57,10 +57,10 @@ class Standing:
     `invoices` and `webhooks` are counts by status; `events` is the number stored.
     `unbilled` is the number of unbilled events by reason, from a worker's daily count, which was made at
     `unbilled_at` (the earliest, if there are several organizations); both are None before the first. `refused_events`
-    is the number of listed entries of files and brokers that are no events. `shipping` has an entry per event store and
-    organization, `provider_audits` one per connection whose payments were compared with its provider's list. The jobs
-    of `disabled` organizations stand still.
-    `failing_endpoints` are those whose last webhook was not accepted.
+    is the number of listed entries of files and brokers that are no events. `last_backup_at` is the instant of the last
+    backup that `usagebill backup` made, or was told of. `shipping` has an entry per event store and organization,
+    `provider_audits` one per connection whose payments were compared with its provider's list. The jobs of `disabled`
+    organizations stand still. `failing_endpoints` are those whose last webhook was not accepted.
     """
 
     at: datetime
@@ -72,6 +72,7 @@ class Standing:
     unbilled: Mapping[str, int] | None
     unbilled_at: datetime | None
     refused_events: int
+    last_backup_at: datetime | None
     shipping: tuple[Shipping, ...] = ()
     provider_audits: tuple[ProviderAudit, ...] = ()
     disabled: tuple[Organization, ...] = ()
@@ -182,6 +183,7 @@ def standing(store: Store, now: datetime) -> Standing:
             disabled=tuple(organization for organization in known if organization.disabled_at is not None),
             unbilled=_unbilled(counts),
             unbilled_at=min((task.counted_at for task in counts if task.counted_at is not None), default=None),
+            last_backup_at=tx.last_backup(),
             refused_events=sum(snapshot.count(RefusedEvent) for snapshot in scoped),
             failing_endpoints=tuple(
                 endpoint for snapshot in scoped for endpoint in snapshot.find(WebhookEndpoint, present("failing_since"))

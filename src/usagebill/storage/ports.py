@@ -419,6 +419,9 @@ class Snapshot(Protocol):
     def processes(self) -> tuple[Process, ...]:
         """The processes that have or had the database open, the last seen first."""
 
+    def last_backup(self) -> datetime | None:
+        """When the last backup was made that is known of."""
+
 
 class Transaction(Snapshot, Protocol):
     """Reads and writes: everything a snapshot can read, plus changes."""
@@ -427,6 +430,9 @@ class Transaction(Snapshot, Protocol):
     def jobs(self) -> JobQueue: ...
     @property
     def events(self) -> EventStore: ...
+
+    def note_backup(self, made_at: datetime) -> None:
+        """Record when the last backup was made."""
 
     def note_instant(self, instant: datetime, *, even_if_earlier: bool = False) -> None:
         """Record `instant` as the latest clock reading if it is later, or regardless with `even_if_earlier`."""

@@ -60,6 +60,7 @@ def _empty() -> bytes:
         "usage_totals",
         "sequences",
         "clock",
+        "backups",
         "jobs",
         "events",
         "processes",

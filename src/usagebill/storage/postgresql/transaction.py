@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from usagebill.core.processes import Process
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.ports import Duplicate
 from usagebill.storage.postgresql.connection import Connection
@@ -20,7 +19,6 @@ from usagebill.storage.postgresql.rows import insert_sql, rows_of, select_sql, s
 from usagebill.storage.postgresql.sequences import Sequences
 from usagebill.storage.postgresql.unique_rules import broken_rule
 from usagebill.storage.record_sql import bounded, quoted
-from usagebill.storage.sql import processes
 from usagebill.storage.sql.transaction import SqlTransaction, hashable
 from usagebill.storage.tables import Table, table_of, tables_in_order
 
@@ -31,6 +29,7 @@ T = TypeVar("T")
 class PostgresTransaction(SqlTransaction):
     """See `storage.ports.Transaction`; a snapshot has no `locks`. What is cached is forgotten when a lock is taken."""
 
+    _connection: Connection
     _memory: Memory
 
     def __init__(
@@ -229,17 +228,6 @@ class PostgresTransaction(SqlTransaction):
         numbers = self._sequences.last_numbers(self._organization_id or "", names)
         return [numbers.get(name, 0) for name in names]
 
-    def numbers(self) -> dict[str, int]:
-        # Events have their own numbers.
-        sql = "SELECT name, value FROM sequences WHERE organization_id = ? AND name <> 'events'"
-        return dict(self._connection.execute(sql, (self._organization_id,)).fetchall())
-
-    def restore_numbers(self, numbers: Mapping[str, int]) -> None:
-        self._connection.executemany(
-            "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?)",
-            [(self._organization_id, name, value) for name, value in numbers.items()],
-        )
-
     def remove_organization(self) -> None:
         self._memory.clear()
         tables = self._connection.execute(
@@ -254,12 +242,6 @@ class PostgresTransaction(SqlTransaction):
             self._connection.execute(f"DELETE FROM {quoted(name)} WHERE organization_id = ?", (self._organization_id,))
 
     # The clock: a row per session, so that nobody waits to note an instant
-
-    def note_process(self, process: Process) -> None:
-        processes.note(self._connection.execute, process)
-
-    def forget_process(self, id: str) -> None:
-        self._connection.execute("DELETE FROM processes WHERE id = ?", (id,))
 
     def note_instant(self, instant: datetime, *, even_if_earlier: bool = False) -> None:
         later = " WHERE excluded.newest > clock.newest"

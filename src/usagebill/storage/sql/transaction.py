@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from usagebill.core.activity_logs import Change
 from usagebill.core.processes import Process
 from usagebill.storage.conditions import Condition, Order, within
+from usagebill.storage.every_engine import instant_text
 from usagebill.storage.listings import CountFault, Total
 from usagebill.storage.preloaded import Preloaded
 from usagebill.storage.record_sql import bounded, group_sql, kinds_among, quoted
@@ -30,6 +31,13 @@ T = TypeVar("T")
 _KNOWN_AT_MOST = 10_000
 # Records read by id with one statement.
 _AT_ONCE = 500
+
+
+class Statements(Protocol):
+    """A connection of an engine, as far as statements are the same in each."""
+
+    def execute(self, sql: str, values: Sequence[Any], /) -> Any: ...
+    def executemany(self, sql: str, rows: Sequence[Sequence[Any]], /) -> Any: ...
 
 
 class Memory:
@@ -70,6 +78,8 @@ class SqlTransaction(ABC):
     Records read by id are cached for the rest of the transaction, and results of queries until a record of their kinds
     is written: a billing run reads prices, taxes and periods over and over.
     """
+
+    _connection: Statements
 
     def __init__(self, organization_id: str | None, memory: Memory, dialect: ListsDialect) -> None:
         self._sql = dialect.records
@@ -374,7 +384,36 @@ class SqlTransaction(ABC):
         newest = self._fetched("SELECT MAX(newest) FROM clock", ())[0][0]
         return None if newest is None else datetime.fromisoformat(newest)
 
+    def last_backup(self) -> datetime | None:
+        made_at = self._fetched("SELECT MAX(made_at) FROM backups", ())[0][0]
+        return None if made_at is None else datetime.fromisoformat(made_at)
+
+    def note_backup(self, made_at: datetime) -> None:
+        self._connection.execute(
+            "INSERT INTO backups (id, made_at) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET made_at = excluded.made_at",
+            (instant_text(made_at),),
+        )
+
+    # Numbers, to take along to another database
+
+    def numbers(self) -> dict[str, int]:
+        # PostgreSQL numbers events in the same table, and they are numbered anew.
+        sql = "SELECT name, value FROM sequences WHERE organization_id = ? AND name <> 'events'"
+        return dict(self._fetched(sql, (self._organization_id,)))
+
+    def restore_numbers(self, numbers: Mapping[str, int]) -> None:
+        self._connection.executemany(
+            "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?)",
+            [(self._organization_id, name, value) for name, value in numbers.items()],
+        )
+
     # Processes
+
+    def note_process(self, process: Process) -> None:
+        processes.note(self._connection.execute, process)
+
+    def forget_process(self, id: str) -> None:
+        self._connection.execute("DELETE FROM processes WHERE id = ?", (id,))
 
     def processes(self) -> tuple[Process, ...]:
         return tuple(map(processes.process_of, self._fetched(processes.ALL, ())))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import groupby
 from typing import Any, TypeVar
 
-from usagebill.core.processes import Process
 from usagebill.storage.conditions import Condition, Order
 from usagebill.storage.ports import Duplicate
 from usagebill.storage.record_sql import quoted
-from usagebill.storage.sql import processes
 from usagebill.storage.sql.transaction import Memory, SqlTransaction
 from usagebill.storage.sql.usage_totals import MissingSeries
 from usagebill.storage.sqlite.events import SqliteEvents
@@ -49,6 +47,7 @@ class _Memory(Memory):
 class SqliteTransaction(SqlTransaction):
     """See `storage.ports.Transaction`."""
 
+    _connection: sqlite3.Connection
     _memory: _Memory
 
     def __init__(
@@ -205,16 +204,6 @@ class SqliteTransaction(SqlTransaction):
         numbers = dict(self._connection.execute(f"SELECT name, value FROM sequences WHERE {tests}", values))
         return [numbers.get(name, 0) for name in names]
 
-    def numbers(self) -> dict[str, int]:
-        sql = "SELECT name, value FROM sequences WHERE organization_id = ?"
-        return dict(self._connection.execute(sql, (self._organization_id,)).fetchall())
-
-    def restore_numbers(self, numbers: Mapping[str, int]) -> None:
-        self._connection.executemany(
-            "INSERT INTO sequences (organization_id, name, value) VALUES (?, ?, ?)",
-            [(self._organization_id, name, value) for name, value in numbers.items()],
-        )
-
     def remove_organization(self) -> None:
         self._list_writes.flush()
         self._memory.clear()
@@ -242,12 +231,6 @@ class SqliteTransaction(SqlTransaction):
         if other is not None:
             # Deleted events end all running totals (`storage.sql.usage_totals`): they begin again when next asked for.
             self.scoped(other[0]).events.rebuild_states()
-
-    def note_process(self, process: Process) -> None:
-        processes.note(self._connection.execute, process)
-
-    def forget_process(self, id: str) -> None:
-        self._connection.execute("DELETE FROM processes WHERE id = ?", (id,))
 
     def note_instant(self, instant: datetime, *, even_if_earlier: bool = False) -> None:
         later = "" if even_if_earlier else " WHERE excluded.newest > newest"
