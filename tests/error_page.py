@@ -39,7 +39,7 @@ characters are cut, and keys, passwords and secrets are never shown.
 | 405 | The record's state does not permit it | The message names the state and the alternatives |
 | 408 | The rest of the request did not arrive in time | Send it again |
 | 422 | Invalid values | Correct each field as `messages` says |
-| 429 | The key, or a tax provider, has reached its limit of requests | Wait for `Retry-After` seconds |
+| 429 | The key, its organization or a tax provider has reached a limit of requests | Wait for `Retry-After` seconds |
 | 500 | An internal error; the request changed nothing | Send it again; the service's log has the cause |
 | 503 | The database does not answer, or the clock is implausible | Wait for `Retry-After` seconds |
 | 507 | The database has no room left on its disk | Make room |

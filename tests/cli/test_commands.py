@@ -374,3 +374,13 @@ def test_users_of_the_console_are_added_with_a_link_and_removed(file: str) -> No
     assert "no user has the address" in run("users", "link", "grace@example.com", "--db", file, code=1)
     assert "administrator" in run("users", "remove", "ada@example.com", "--db", file, code=1)
     assert [user["email"] for user in run_json("users", "list", "--db", file)] == ["ada@example.com"]
+
+
+def test_an_organization_is_limited_and_its_limits_are_shown(file: str) -> None:
+    unlimited = {"requests_per_second": None, "events_per_day": None, "customers": None}
+    assert run_json("organizations", "limit", "--db", file) == unlimited
+    limited = run_json("organizations", "limit", "--customers", "5", "--events-per-day", "1000", "--db", file)
+    assert limited == {**unlimited, "customers": 5, "events_per_day": 1000}
+    assert run_json("organizations", "limit", "--customers", "none", "--db", file) == {**limited, "customers": None}
+    assert "events per day        1000\n" in run("organizations", "limit", "--db", file)
+    assert "0 is not in the range" in run("organizations", "limit", "--customers", "0", "--db", file, code=2)

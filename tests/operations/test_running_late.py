@@ -615,6 +615,7 @@ ACTS: dict[str, Act] = {
     "ledger.close": lambda s: s.ledger.close(month="2023-01"),
     "lists.recount": lambda s: s.lists.recount(),
     "jobs.retry": lambda s: s.jobs.retry("none"),
+    "organizations.set_limits": lambda s: s.organizations.set_limits(customers=1000),
     "organizations.update": lambda s: s.organizations.update(timezone="Asia/Tokyo", net_payment_term=9),
     "payment_connections.create": lambda s: stripe(s),
     "payment_connections.update": lambda s: s.payment_connections.update(stripe(s), name="Other"),

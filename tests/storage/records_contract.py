@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -306,6 +306,24 @@ class RecordsContract(Contract):
         assert tenant.read(lambda tx: tx.total(Plan, "amount_cents")) == sum(amounts)
         above = tenant.read(lambda tx: tx.find(Plan, c.at_least("amount_cents", 10**29), order=[asc("amount_cents")]))
         assert [plan.amount_cents for plan in above if plan.amount_cents > 0] == [3 * 10**29, 10**30]
+
+    def test_counts_of_a_window_begin_anew_with_the_next_and_are_undone_with_their_transaction(
+        self, tenant: Tenant, other: Tenant
+    ) -> None:
+        def counted(owner: Tenant, name: str, seconds: int, by: int = 1) -> int:
+            window = NOW + timedelta(seconds=seconds)
+            return owner.write(lambda tx: tx.count_up(owner.id, name, window, by))
+
+        def failing(tx: Transaction) -> None:
+            assert tx.count_up(tenant.id, "requests", NOW, 10) == 13
+            raise ArithmeticError
+
+        assert [counted(tenant, "requests", 0), counted(tenant, "requests", 0, by=2)] == [1, 3]
+        assert (counted(tenant, "events", 0), counted(other, "requests", 0)) == (1, 1)
+        with pytest.raises(ArithmeticError):
+            tenant.write(failing)
+        assert counted(tenant, "requests", 0) == 4
+        assert [counted(tenant, "requests", 1), counted(tenant, "requests", 1)] == [1, 2]
 
     def test_sequences_are_gapless_and_each_organization_s_own(self, tenant: Tenant, other: Tenant) -> None:
         assert [tenant.write(lambda tx: tx.next_number("invoices")) for _ in range(3)] == [1, 2, 3]

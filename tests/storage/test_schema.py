@@ -390,6 +390,7 @@ TABLES_OF_VERSIONS = {
     69: "1731bb6de9b0afea",
     70: "1f3980a8b33240b3",
     71: "150f0a7fc4bdcc82",
+    72: "f14745afacf4a33d",
 }
 
 

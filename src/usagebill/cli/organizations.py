@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
+from click.core import ParameterSource
 
 from usagebill.cli.options import (
     as_json,
     database,
     named,
     opened,
+    organization_option,
     print_json,
     print_table,
     private_networks_option,
@@ -67,6 +70,36 @@ def create(name: str, private_networks: Literal["auto", "allowed", "refused"], p
         )
     for url in ended:
         click.echo(f"  {url}", err=True)
+
+
+class _Limit(click.ParamType[int | None]):
+    """A number from 1 on, or `none`."""
+
+    name = "number|none"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
+        return None if value == "none" else int(click.IntRange(1).convert(value, param, ctx))
+
+
+@organizations.command()
+@click.option("--requests-per-second", type=_Limit(), help="Of its API keys, at all processes together.")
+@click.option("--events-per-day", type=_Limit(), help="That requests bring on a day of UTC.")
+@click.option("--customers", type=_Limit(), help="At a time.")
+@database()
+@organization_option
+@as_json
+def limit(path: str, organization: str | None, json_output: bool, **limits: int | None) -> None:
+    """Limit what an organization may do, or show its limits. `none` lifts one; by default there are none."""
+    source_of = click.get_current_context().get_parameter_source
+    sent = {name: value for name, value in limits.items() if source_of(name) is not ParameterSource.DEFAULT}
+    with opened(path, organization) as billing:
+        known = billing.organizations.set_limits(**sent) if sent else billing.organizations.get()
+    shown = asdict(known.limits)
+    if json_output:
+        print_json(shown)
+        return
+    for name, value in shown.items():
+        click.echo(f"{name.replace('_', ' '):20}  {'none' if value is None else value}")
 
 
 @organizations.command("list")

@@ -404,6 +404,13 @@ NOT_PERMITTED: Mapping[str, Refusal] = {
     "cannot_override_charge_model": Refusal(
         "the charge model of a plan's charge cannot be overridden", "send the plan's model, or create another plan"
     ),
+    "customer_limit_reached": Refusal(
+        "the organization has as many customers as it may have", "delete some, or have its limit raised"
+    ),
+    "daily_event_limit_reached": Refusal(
+        "the organization has sent as many events as it may today, and none of these was stored",
+        "send them again after midnight UTC, or have its limit raised",
+    ),
     "feature_unavailable": Refusal(
         "this is not possible in the record's current state", "see the operation's description"
     ),

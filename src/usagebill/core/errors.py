@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 type_of_details = Mapping[str, object] | str
 # The most fields or items that the text of an error names.
@@ -97,12 +97,13 @@ class NotAllowed(BillingError):
 
 
 class TooManyRequests(BillingError):
-    """The key has reached its limit of requests for now (429)."""
+    """The `caller` (`key` or `organization`) has reached its limit of requests for now (429)."""
 
     status = 429
 
-    def __init__(self) -> None:
+    def __init__(self, caller: Literal["key", "organization"] = "key") -> None:
         super().__init__("too_many_requests")
+        self.caller = caller
 
 
 class DeadlinePassed(BillingError):

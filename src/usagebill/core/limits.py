@@ -178,6 +178,9 @@ PAST_PERIODS = _count("Periods of past usage asked for", "`periods_count`", 1, 1
 DUNNING_THRESHOLD = _cents("Overdue balance that a dunning campaign asks for", "`thresholds[].amount_cents`", 0)
 DUNNING_DAYS = _count("Days between two attempts of a dunning campaign", "`days_between_attempts`", 1, 36_500)
 DUNNING_ATTEMPTS = _count("Attempts of a dunning campaign", "`max_attempts`", 1, 1_000)
+ORGANIZATION_LIMIT = _count(
+    "Limit of an organization", "`requests_per_second`, `events_per_day`, `customers`", 1, 10**12
+)
 ALERT_THRESHOLD = Range(
     label="Threshold of an alert",
     fields="`thresholds[].value`",

@@ -3,8 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
+
+from usagebill.core.errors import Forbidden, TooManyRequests
+from usagebill.core.limits import ORGANIZATION_LIMIT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrganizationLimits:
+    """What an organization may do; None: any number.
+
+    `requests_per_second` are those of its API keys, at all processes together. `events_per_day` are those that requests
+    bring on a day of UTC; `customers` are those that exist at a time.
+    """
+
+    requests_per_second: int | None = None
+    events_per_day: int | None = None
+    customers: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +43,7 @@ class Organization:
     granular_permissions: bool = True
     root_key: str = field(default="", repr=False)
     disabled_at: datetime | None = None
+    limits: OrganizationLimits = OrganizationLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,3 +69,31 @@ def deletion_refusal(organization: Organization, archive: ArchiveContents, rows:
     if not is_its_own or archive.written_at < organization.disabled_at or archive.rows != rows:
         return "archive_incomplete"
     return None
+
+
+def limit_errors(limits: OrganizationLimits) -> dict[str, list[str]]:
+    """The errors of limits to be stored, as field -> codes."""
+    values = {item.name: getattr(limits, item.name) for item in fields(limits)}
+    return {
+        name: ["value_is_out_of_range"]
+        for name, value in values.items()
+        if value is not None and not ORGANIZATION_LIMIT.holds(value)
+    }
+
+
+def check_customers(limits: OrganizationLimits, customers: int) -> None:
+    """Raises `Forbidden` if there may not be one more customer than these."""
+    if limits.customers is not None and customers >= limits.customers:
+        raise Forbidden("customer_limit_reached")
+
+
+def check_events(limits: OrganizationLimits, events: int) -> None:
+    """Raises `Forbidden` if there may not be so many events on a day."""
+    if limits.events_per_day is not None and events > limits.events_per_day:
+        raise Forbidden("daily_event_limit_reached")
+
+
+def check_requests(limits: OrganizationLimits, requests: int) -> None:
+    """Raises `TooManyRequests` if there may not be so many requests in a second."""
+    if limits.requests_per_second is not None and requests > limits.requests_per_second:
+        raise TooManyRequests("organization")

@@ -28,7 +28,7 @@ from usagebill.core.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from usagebill.core.organizations import Organization
+from usagebill.core.organizations import Organization, check_requests
 from usagebill.core.security_logs import refused_use
 from usagebill.http.credentials import key_hash
 from usagebill.http.endpoints import Endpoint
@@ -405,6 +405,7 @@ class Api:
             if standing.remaining < 0:
                 exchange.headers["retry-after"] = standing.headers["x-ratelimit-reset"]
                 raise TooManyRequests
+        self._count(exchange, caller.organization)
         while True:
             confirmation = _Confirmation(caller)
             try:
@@ -420,6 +421,16 @@ class Api:
                 exchange.caller = caller
                 if caller == before:
                     raise
+
+    def _count(self, exchange: _Exchange, organization: Organization) -> None:
+        """Count a request, for all processes, if its organization may only make so many. Raises `TooManyRequests`."""
+        if organization.limits.requests_per_second is None:
+            return
+        second = self.billing.clock.now().replace(microsecond=0)
+        made = self.billing.store.write(None, lambda tx: tx.count_up(organization.id, "requests", second))
+        exchange.headers["retry-after"] = "1"
+        check_requests(organization.limits, made)
+        del exchange.headers["retry-after"]
 
     def _acted(
         self,

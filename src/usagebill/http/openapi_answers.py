@@ -22,8 +22,8 @@ ERRORS = {
     422: ("Invalid", "Values break a rule; `error_details` maps each field to its codes."),
     429: (
         "TooManyRequests",
-        "The key has made as many requests as it may; `Retry-After` says for how many seconds. Or, with a `code`,"
-        " a tax provider is asked too often for what was requested.",
+        "The key, or its organization, has made as many requests as it may; `Retry-After` says for how long. Or,"
+        " with a `code`, a tax provider is asked too often for what was requested.",
     ),
     500: ("Failure", "Something broke here. Nothing of the request was done."),
     503: (

@@ -25,7 +25,7 @@ from usagebill.core.customers import (
 )
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.organizations import Organization
+from usagebill.core.organizations import Organization, check_customers
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import EndCustomer, RescheduleCustomer
 from usagebill.operations import (
@@ -50,6 +50,7 @@ from usagebill.process.timezones import is_timezone
 from usagebill.queries.billing_entities import default_entity as default_entity_or_none
 from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.queries.dunning import campaign_by_code
+from usagebill.queries.organizations import limits_now
 from usagebill.requests.inputs import ABSENT, Input, Maybe, changes, described, is_given, value_or
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, missing, present
@@ -195,6 +196,8 @@ def upsert(work: Work, request: CustomerInput) -> Customer:
     external_id = _sent_id(request)
     before = work.tx.first(Customer, eq("external_id", external_id)) if external_id else None
     _check_lists(request)
+    if before is None and (allowed := limits_now(work)).customers is not None:
+        check_customers(allowed, work.tx.count(Customer))
     customer = before or _new(work, external_id, entity)
     if is_given(request.billing_entity_code):
         customer = replace(customer, billing_entity_id=entity.id)

@@ -22,6 +22,7 @@ from usagebill.core.event_batches import (
 from usagebill.core.events import Event, cut_to_seconds, property_of, repeated_positions
 from usagebill.core.grouping import TARGET_WALLET_KEY
 from usagebill.core.ingestion import receive
+from usagebill.core.organizations import check_events
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckReceivedEvents, ProcessEvents
@@ -29,6 +30,7 @@ from usagebill.core.unbilled import UnbilledEvent
 from usagebill.operations import ongoing_balances, progressive_billing, unbilled_events
 from usagebill.operations.alert_watch import watch_events
 from usagebill.operations.backlog import Unrelated, without_backlog
+from usagebill.queries.organizations import limits_now
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.unbilled import unbilled, why_unbilled
 from usagebill.queries.wallets import active_wallets
@@ -92,6 +94,7 @@ class EventListFilters(EventFilters):
 @without_backlog(Unrelated.OWN_INSTANT)
 def create(work: Work, request: EventInput) -> Event:
     """Ingest one event. Raises `Invalid`: a failed expression is a plain text, not codes by field."""
+    _count_today(work, 1)
     events, problems = _store(work, [changes(request)])
     if problems:
         raise Invalid(problems[0])
@@ -101,7 +104,9 @@ def create(work: Work, request: EventInput) -> Event:
 @without_backlog(Unrelated.OWN_INSTANT)
 def create_batch(work: Work, request: EventsInput) -> list[Event]:
     """Ingest a batch of events, all or none. Raises `Invalid`, its details by the position of each event refused."""
-    return ingest(work, events_sent(work, request.events))
+    sent = events_sent(work, request.events)
+    _count_today(work, len(sent))
+    return ingest(work, sent)
 
 
 def events_sent(reader: Reader, events: Maybe[tuple[object, ...]]) -> tuple[object, ...]:
@@ -164,6 +169,17 @@ def ingest_each(work: Work, request: Sequence[Mapping[str, object]]) -> Ingested
             stored |= {keys[position] for position in batch}
         waiting = [position for position in waiting if position not in settled]
     return Ingested(events, sorted(duplicates), problems)
+
+
+def _count_today(work: Work, events: int) -> None:
+    """Count events that a request brings, if the organization may only send so many a day. Raises `Forbidden`.
+
+    Those of refused requests are not counted: the count is undone with everything else.
+    """
+    limits = limits_now(work)
+    if limits.events_per_day is not None:
+        today = work.now.replace(hour=0, minute=0, second=0, microsecond=0)
+        check_events(limits, work.tx.count_up(work.organization.id, "events", today, events))
 
 
 def _members(request: object) -> Mapping[str, object]:

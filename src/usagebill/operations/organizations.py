@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from secrets import token_hex
+from typing import Annotated
 from uuid import uuid4
 
 from usagebill.core.billing_entities import ORGANIZATION_NUMBERINGS, BillingEntity, default_document_number_prefix
 from usagebill.core.derived_keys import ROOT_KEY_BYTES
 from usagebill.core.errors import Forbidden, Invalid, NotAllowed, NotFound
-from usagebill.core.organizations import ArchiveContents, Organization, deletion_refusal
+from usagebill.core.limits import ORGANIZATION_LIMIT
+from usagebill.core.organizations import ArchiveContents, Organization, deletion_refusal, limit_errors
 from usagebill.core.webhooks import WebhookEndpoint
 from usagebill.operations import billing_entities, customers, vat, webhook_endpoints
-from usagebill.operations.backlog import after_backlog, of_everyone
+from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.operations.webhook_endpoints import WebhookEndpointInput
 from usagebill.process.ids import new_id
-from usagebill.requests.inputs import ABSENT, Input, Maybe, is_given, value_or
+from usagebill.requests.inputs import ABSENT, Input, Maybe, changes, described, is_given, value_or
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc
 from usagebill.storage.ports import Transaction
@@ -30,6 +32,19 @@ DISABLED = "organization_disabled"
 class OrganizationInput(billing_entities.EntitySettingsInput):
     webhook_url: Maybe[str] = ABSENT
     eu_tax_management: Maybe[bool] = ABSENT
+
+
+@Input
+class OrganizationLimitsInput:
+    """Null lifts a limit."""
+
+    requests_per_second: Maybe[Annotated[int, ORGANIZATION_LIMIT]] = described(
+        "The most requests in a second, at all processes together.", example=50
+    )
+    events_per_day: Maybe[Annotated[int, ORGANIZATION_LIMIT]] = described(
+        "The most events that requests may bring on a day of UTC.", example=1_000_000
+    )
+    customers: Maybe[Annotated[int, ORGANIZATION_LIMIT]] = described("The most customers at a time.", example=1000)
 
 
 def create(tx: Transaction, now: datetime, name: str) -> Organization:
@@ -114,6 +129,18 @@ def get(reader: Reader) -> Organization:
     if organization is None:
         raise LookupError(f"no organization {reader.organization.id}")
     return organization
+
+
+@without_backlog(Unrelated.CONNECTION)
+def set_limits(work: Work, request: OrganizationLimitsInput) -> Organization:
+    """Set the sent limits of what the organization may do. Nothing that exists is removed. Raises `Invalid`."""
+    organization = get(work)
+    limits = replace(organization.limits, **changes(request, "requests_per_second", "events_per_day", "customers"))
+    if problems := limit_errors(limits):
+        raise Invalid(problems)
+    limited = replace(organization, limits=limits, updated_at=work.now)
+    work.tx.replace(limited)
+    return limited
 
 
 @after_backlog(of_everyone)

@@ -103,7 +103,9 @@ def _message(problem: BillingError, request: _Request, near: str | None) -> str:
         case BadRequest():
             return problem.reason or _unreadable(problem.code)
         case TooManyRequests():
-            return "the key has made as many requests as it may in a minute; wait as long as `Retry-After` says"
+            period = {"key": "minute", "organization": "second"}[problem.caller]
+            made = f"the {problem.caller} has made as many requests as it may in a {period}"
+            return f"{made}; wait as long as `Retry-After` says"
         case TooManyProviderRequests():
             return f"{problem.provider} takes no more requests at the moment; wait as long as `Retry-After` says"
         case ThirdPartyError():

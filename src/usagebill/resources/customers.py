@@ -133,6 +133,7 @@ class Organizations(Resource):
 
     get = query(organizations.get)
     update = command(organizations.update)
+    set_limits = command(organizations.set_limits)
 
 
 class Subscriptions(Resource):

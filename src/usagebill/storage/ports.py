@@ -486,6 +486,11 @@ class Transaction(Snapshot, Protocol):
     def remove_organization(self) -> None:
         """Remove every row of the organization, whatever its table, for good."""
 
+    def count_up(self, organization_id: str, name: str, window: datetime, by: int = 1) -> int:
+        """Add to the number of an organization's `name` within the window that begins at `window`, and return it. A
+        number is of one window: it begins at 0 with each new one.
+        """
+
     def next_number(self, name: str, start: int = 1) -> int:
         """The next number of a gapless sequence: it commits, and rolls back, with this transaction."""
 

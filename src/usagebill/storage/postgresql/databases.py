@@ -59,6 +59,7 @@ def _empty() -> bytes:
         "usage_series",
         "usage_totals",
         "sequences",
+        "window_counts",
         "clock",
         "backups",
         "jobs",

@@ -49,7 +49,7 @@ from usagebill.storage.sqlite.schema import (
 )
 from usagebill.storage.tables import TABLES, Table, table_of
 
-VERSION = 16
+VERSION = 17
 # Since this version processes say that they have the database open.
 _REGISTERED = 15
 # What a transaction asks first, and `check_current` is told.
@@ -65,6 +65,9 @@ CREATE TABLE IF NOT EXISTS migration (
     id integer PRIMARY KEY CHECK (id = 1), source {TEXT} NOT NULL, finished boolean NOT NULL);
 CREATE TABLE IF NOT EXISTS sequences (
     organization_id {TEXT} NOT NULL, name {TEXT} NOT NULL, value bigint NOT NULL,
+    PRIMARY KEY (organization_id, name)) WITH (fillfactor = 50);
+CREATE TABLE IF NOT EXISTS window_counts (
+    organization_id {TEXT} NOT NULL, name {TEXT} NOT NULL, began {TEXT} NOT NULL, n bigint NOT NULL,
     PRIMARY KEY (organization_id, name)) WITH (fillfactor = 50);
 CREATE TABLE IF NOT EXISTS clock (session integer PRIMARY KEY, newest {TEXT} NOT NULL);
 CREATE TABLE IF NOT EXISTS backups (id integer PRIMARY KEY CHECK (id = 1), made_at {TEXT} NOT NULL);

@@ -27,6 +27,11 @@ from usagebill.storage.versions import ENTITLEMENTS, SHARED, raised_by, series_o
 R = TypeVar("R")
 T = TypeVar("T")
 
+_COUNT_UP = (
+    "INSERT INTO window_counts (organization_id, name, began, n) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (organization_id, name) DO UPDATE SET began = excluded.began, n = excluded.n"
+    " + CASE WHEN window_counts.began = excluded.began THEN window_counts.n ELSE 0 END RETURNING n"
+)
 # Most cached records: a transaction may read a whole database.
 _KNOWN_AT_MOST = 10_000
 # Records read by id with one statement.
@@ -377,6 +382,12 @@ class SqlTransaction(ABC):
     def entitling(self) -> set[str]:
         """The organizations whose entitlements may have changed in this transaction."""
         return self._memory.entitling
+
+    # Counts
+
+    def count_up(self, organization_id: str, name: str, window: datetime, by: int = 1) -> int:
+        number: int = self._fetched(_COUNT_UP, (organization_id, name, instant_text(window), by))[0][0]
+        return number
 
     # Clock
 

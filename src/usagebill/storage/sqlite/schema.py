@@ -42,7 +42,7 @@ from usagebill.storage.tables import TABLES, Table, table_of
 
 _log = Log("usagebill.storage")
 
-VERSION = 71
+VERSION = 72
 # Versions that only add what processes of the one before neither need nor have to keep up: new tables, or columns whose
 # default is right for whatever they write. These processes go on beside it, so that such an upgrade can roll.
 ROLLING: frozenset[int] = frozenset()
@@ -385,6 +385,9 @@ _FIXED = """
 CREATE TABLE IF NOT EXISTS usagebill_schema (id INTEGER PRIMARY KEY CHECK (id = 1), rolls_from INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS sequences (
     organization_id TEXT NOT NULL, name TEXT NOT NULL, value INTEGER NOT NULL,
+    PRIMARY KEY (organization_id, name)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS window_counts (
+    organization_id TEXT NOT NULL, name TEXT NOT NULL, began TEXT NOT NULL, n INTEGER NOT NULL,
     PRIMARY KEY (organization_id, name)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS clock (id INTEGER PRIMARY KEY CHECK (id = 1), newest TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS backups (id INTEGER PRIMARY KEY CHECK (id = 1), made_at TEXT NOT NULL);
