@@ -78,13 +78,14 @@ _log = Log("usagebill.jobs")
 class Billing(Resources):
     """A billing system in one file (in memory, or in a PostgreSQL database), seen by one of its organizations.
 
-    `path` is a file, `:memory:`, `postgresql://...`, or an open store. `organization` is an id; without one, the oldest
-    organization of the file is used, and a new file gets one named `Default organization`. `events` lists the URLs of
-    ClickHouse servers that count events beside it. `on_message` receives the body of every webhook message once the
-    change that caused it is durable; without `deliver` nothing is sent over a network. `vat_registry`, `mailer`,
-    `tax_provider` and `payment_providers` replace those configured elsewhere. `read_only` writes nothing. `opening`
-    says what may be done to the schema; by default an older one is upgraded, unless other processes are seen that could
-    not go on. The operations are grouped by resource: `billing.customers.upsert(external_id="acme")`.
+    `path` is a file, `:memory:`, `postgresql://...`, or an open store. `schema` names the schema of a PostgreSQL
+    database in which our tables are, beside others; it is made if it is missing. `organization` is an id; without one,
+    the oldest organization of the file is used, and a new file gets one named `Default organization`. `events` lists
+    the URLs of ClickHouse servers that count events beside it. `on_message` receives the body of every webhook message
+    once the change that caused it is durable; without `deliver` nothing is sent over a network. `vat_registry`,
+    `mailer`, `tax_provider` and `payment_providers` replace those configured elsewhere. `read_only` writes nothing.
+    `opening` says what may be done to the schema; by default an older one is upgraded, unless other processes are seen
+    that could not go on. The operations are grouped by resource: `billing.customers.upsert(external_id="acme")`.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Billing(Resources):
         path: str | Path | Store = ":memory:",
         *,
         organization: str | None = None,
+        schema: str | None = None,
         clock: Clock | None = None,
         settings: Settings | None = None,
         on_message: Callable[[JsonObject], None] | None = None,
@@ -107,7 +109,9 @@ class Billing(Resources):
     ) -> None:
         self.settings = settings or Settings()
         if isinstance(path, (str, Path)):
-            path = store_at(path, read_only=read_only, events=events, opening=opening)
+            path = store_at(path, schema=schema, read_only=read_only, events=events, opening=opening)
+        elif schema is not None:
+            raise ValueError("an open store has its schema")
         self.store: Store = path
         shared = self.store.now
         self.clock: Clock = clock or (SystemClock() if shared is None else ServerClock(shared))

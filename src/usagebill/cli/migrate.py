@@ -7,7 +7,7 @@ from contextlib import suppress
 import click
 
 from usagebill.cli.options import refusals
-from usagebill.storage.addresses import is_url
+from usagebill.storage.addresses import in_schema, is_url
 from usagebill.storage.ports import Opening
 from usagebill.storage.sqlite import SqliteStore
 from usagebill.storage.sqlite.schema import MovedFile
@@ -16,12 +16,13 @@ from usagebill.storage.sqlite.schema import MovedFile
 @click.command()
 @click.option("--from", "source", required=True, type=click.Path(dir_okay=False, exists=True), help="The SQLite file.")
 @click.option("--to", "target", metavar="URL", help="An empty database: postgresql://...")
+@click.option("--schema", metavar="NAME", help="The schema of that database for our tables, if it has others.")
 @click.option(
     "--take-back",
     is_flag=True,
     help="Instead, open a file again that was moved. Nothing that the database has got since is in it.",
 )
-def migrate(source: str, target: str | None, take_back: bool) -> None:
+def migrate(source: str, target: str | None, schema: str | None, take_back: bool) -> None:
     """Move a file into a PostgreSQL database, and compare every row of both.
 
     Stop the services and workers of the file first: it is refused while one is seen. Nobody can write to the file
@@ -37,6 +38,11 @@ def migrate(source: str, target: str | None, take_back: bool) -> None:
         return
     if not is_url(target):
         raise click.BadParameter("the destination must be a URL: postgresql://...", param_hint="--to")
+    if schema is not None:
+        try:
+            target = in_schema(target, schema)
+        except ValueError as problem:
+            raise click.BadParameter(str(problem), param_hint="--schema") from problem
     with refusals(source), suppress(MovedFile):
         # Upgrades it to the schema of this usagebill. One that was moved is asked where to.
         SqliteStore(source).close()

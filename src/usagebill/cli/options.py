@@ -20,7 +20,7 @@ from usagebill.core.errors import BillingError, Invalid, NotFound
 from usagebill.core.instants import parse_instant
 from usagebill.process.settings import Settings
 from usagebill.requests.refusals import word
-from usagebill.storage.addresses import is_url, shown
+from usagebill.storage.addresses import in_schema, is_url, shown
 from usagebill.storage.ports import Opening, UnusableServer
 from usagebill.storage.sqlite.schema import ForeignFile, InUse, MovedFile, NewerFile, NoSystem, OlderFile
 from usagebill.storage.stores import is_engine_error
@@ -30,12 +30,21 @@ F = TypeVar("F", bound=Callable[..., object])
 _EXISTING = Opening(creates=False)
 
 
+_SCHEMA = "usagebill.schema"
+
+
 class _Database(click.Path):
     """A file, or the URL of a PostgreSQL database."""
 
     name = "database"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        schema = None if ctx is None else ctx.meta.get(_SCHEMA)
+        if schema is not None:
+            try:
+                return in_schema(value, schema)
+            except ValueError as problem:
+                self.fail(str(problem), param, ctx)
         if is_url(value):
             return value
         if self.exists and not Path(value).exists():
@@ -147,8 +156,18 @@ as_json = click.option("--json", "json_output", is_flag=True, help="Print JSON, 
 
 
 def database(*, must_exist: bool = True, required: bool = True) -> Callable[[F], F]:
-    """`--db`, and `--organization` for commands about one."""
-    return click.option(
+    """`--db`, with the `--schema` of a PostgreSQL database."""
+    schema = click.option(
+        "--schema",
+        envvar="USAGEBILL_SCHEMA",
+        show_envvar=True,
+        metavar="NAME",
+        is_eager=True,
+        expose_value=False,
+        callback=_note_schema,
+        help="The schema of a PostgreSQL database in which our tables are, if there is one of their own.",
+    )
+    path = click.option(
         "--db",
         "path",
         envvar="USAGEBILL_DB",
@@ -158,6 +177,12 @@ def database(*, must_exist: bool = True, required: bool = True) -> Callable[[F],
         metavar="FILE|URL",
         help="The database: a file, or postgresql://...",
     )
+    return lambda command: path(schema(command))
+
+
+def _note_schema(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Keep the schema for `--db`, whose value is read after it."""
+    ctx.meta[_SCHEMA] = value
 
 
 def events_option(*, required: bool = False) -> Callable[[F], F]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from usagebill.core.errors import DatabaseFailed
-from usagebill.storage.addresses import is_url
+from usagebill.storage.addresses import in_schema, is_url
 from usagebill.storage.ports import AS_NEEDED, CallersTransaction, Opening, Store, UnusableServer, UnusableTransaction
 from usagebill.storage.sqlite import SqliteStore
 
@@ -20,14 +20,19 @@ _MISSING = "PostgreSQL needs a driver: pip install 'usagebill[postgresql]'"
 def store_at(
     path: str | Path,
     *,
+    schema: str | None = None,
     read_only: bool = False,
     events: str | None = None,
     opening: Opening = AS_NEEDED,
 ) -> Store:
-    """The open store, with an event store of ClickHouse beside it if `events` has the URLs of its servers.
+    """The open store, with an event store of ClickHouse beside it if `events` has the URLs of its servers. `schema` is
+    that of a PostgreSQL database.
 
-    Raises `UnusableServer` if there is no driver for it, or if the event store cannot be reached or used.
+    Raises ValueError for a schema that cannot be (`in_schema`), `UnusableServer` if there is no driver for it, or if
+    the event store cannot be reached or used.
     """
+    if schema is not None:
+        path = in_schema(str(path), schema)
     if events is None:
         return _records_at(path, opening, read_only=read_only)
     if read_only:

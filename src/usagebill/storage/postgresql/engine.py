@@ -38,6 +38,8 @@ from usagebill.storage.postgresql.schema import (
     check_current,
     check_version,
     identity_of,
+    make_schema,
+    search_path,
 )
 from usagebill.storage.postgresql.statistics import Statistics
 from usagebill.storage.postgresql.transaction import PostgresTransaction
@@ -171,7 +173,9 @@ class PostgresStore:
             if self._read_only:
                 check_version(connection)
             else:
+                make_schema(connection, opening)
                 former = bring_forward(connection, opening)
+            self.search_path = search_path(connection)
             identity = identity_of(connection)
             self._has_row_security = row_security.is_on(connection)
             if self._migrating and self._has_row_security and row_security.is_subject(connection):
@@ -354,7 +358,7 @@ class PostgresStore:
 
     @contextmanager
     def joined(
-        self, connection: psycopg.Connection[Any], driver: Driver, organization_id: str
+        self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], driver: Driver, organization_id: str
     ) -> Iterator[tuple[Connection, Pending]]:
         """Work in a transaction that the caller began on `connection`, and will end; `driver` reads from it."""
         with self._transactions.opened():

@@ -14,15 +14,17 @@ from usagebill.storage.ports import UnusableTransaction
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.engine import PostgresStore, with_text_json
 from usagebill.storage.postgresql.locks import Locks
-from usagebill.storage.postgresql.schema import CURRENT, EXCLUDING_UPGRADES, check_current, identity_of
+from usagebill.storage.postgresql.schema import CURRENT, EXCLUDING_UPGRADES, check_current, identity_of, search_path
 from usagebill.storage.postgresql.transaction import PostgresTransaction
 
 T = TypeVar("T")
 _Driver = psycopg.Connection[tuple[Any, ...]]
+_Joined = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+_DRIVERS = psycopg.Connection, psycopg.AsyncConnection
 
 
 class JoinedTransaction:
-    """The open transaction of a psycopg connection, or of a SQLAlchemy connection over psycopg.
+    """The open transaction of a psycopg connection, or of a connection of SQLAlchemy or Django over psycopg.
 
     Changes commit and roll back with the rest of it. From the first call until its end, it holds the organization's
     write lock.
@@ -36,9 +38,10 @@ class JoinedTransaction:
         """Whether the connection is in a transaction."""
         if hasattr(self._connection, "in_transaction"):
             return bool(self._connection.in_transaction())
-        if not isinstance(self._connection, psycopg.Connection) or self._connection.closed:
+        connection = _of_django(self._connection)
+        if not isinstance(connection, _DRIVERS) or connection.closed:
             return False
-        return self._connection.info.transaction_status != TransactionStatus.IDLE
+        return connection.info.transaction_status != TransactionStatus.IDLE
 
     def run(self, organization_id: str, change: Callable[[PostgresTransaction], T]) -> T:
         """Run `change`; if it raises, only its own effects are undone, and the caller's transaction continues.
@@ -48,6 +51,7 @@ class JoinedTransaction:
         joined = self._driver()
         with (
             _with_own_settings(joined) as driver,
+            _searching(driver, self._store.search_path),
             self._store.joined(joined, driver, organization_id) as (connection, pending),
         ):
             plain = Connection(driver)
@@ -69,17 +73,25 @@ class JoinedTransaction:
 
             return tx.savepoint(act)
 
-    def _driver(self) -> _Driver:
-        connection = self._connection
+    def _driver(self) -> _Joined:
+        connection = _of_django(self._connection)
+        for wrapped in ("sync_session", "sync_connection"):
+            if hasattr(connection, wrapped):
+                raise UnusableTransaction(
+                    f"SQLAlchemy gives what it has of an {type(connection).__name__} to its `run_sync`:"
+                    " await connection.run_sync(lambda open: billing.within(open).events.create(...))"
+                )
         if hasattr(connection, "get_bind") and callable(getattr(connection, "connection", None)):
             connection = connection.connection()  # a session of SQLAlchemy's ORM
         if hasattr(connection, "exec_driver_sql"):
             # It begins its transaction with the first statement that it sends, and would not commit ours by itself.
             connection.exec_driver_sql("SELECT 1")
             connection = connection.connection.driver_connection
-        if not isinstance(connection, psycopg.Connection):
+        if not isinstance(connection, _DRIVERS):
             name = f"{type(connection).__module__}.{type(connection).__qualname__}"
-            raise UnusableTransaction(f"a connection of psycopg 3 or of SQLAlchemy over it is needed, not {name}")
+            raise UnusableTransaction(
+                f"a connection of psycopg 3, or of SQLAlchemy or Django over it, is needed, not {name}"
+            )
         if connection.closed:
             raise UnusableTransaction("the connection is closed")
         if connection.pgconn.pipeline_status != PipelineStatus.OFF:
@@ -93,9 +105,15 @@ class JoinedTransaction:
                 " `with connection.transaction():`"
             )
         if status == TransactionStatus.IDLE:
+            if isinstance(connection, psycopg.AsyncConnection):
+                raise UnusableTransaction(
+                    "no transaction is open, and an asynchronous connection begins one with your first statement: send"
+                    " one before"
+                )
             # With its owner's settings.
             connection.execute("SELECT 1")
-        return connection
+        joined: _Joined = connection
+        return joined
 
     def _check(self, connection: Connection) -> None:
         row = connection.execute(
@@ -116,8 +134,33 @@ class JoinedTransaction:
         check_current(connection.execute(CURRENT).fetchone())
 
 
+def _of_django(connection: Any) -> Any:
+    """The driver's connection below Django's; any other connection as it is."""
+    if hasattr(connection, "ensure_connection"):
+        connection.ensure_connection()
+        return connection.connection
+    return connection
+
+
 @contextmanager
-def _with_own_settings(joined: _Driver) -> Iterator[_Driver]:
+def _searching(driver: _Driver, path: str) -> Iterator[None]:
+    """Find our tables in these schemas, whatever the caller's search path, and put that back."""
+    connection = Connection(driver)
+    former = search_path(connection)
+    if former == path:
+        yield
+        return
+    setting = "SELECT set_config('search_path', ?, TRUE)"
+    connection.execute(setting, (path,))
+    try:
+        yield
+    finally:
+        if driver.info.transaction_status == TransactionStatus.INTRANS:
+            connection.execute(setting, (former,))
+
+
+@contextmanager
+def _with_own_settings(joined: _Joined) -> Iterator[_Driver]:
     """The caller's connection with our settings: without the caller's row factories, adapters and prepared statements,
     and leaving none of ours behind.
     """

@@ -252,8 +252,12 @@ def make_text_indexes(connection: Connection) -> None:
         # Not installed, or this user may not create it: searches read the texts one by one.
         connection.execute("ROLLBACK TO text_indexes")
     else:
+        # It may be in a schema in which we find nothing else.
+        [(schema,)] = connection.execute(
+            "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'pg_trgm'"
+        ).fetchall()
         for _, statement in text_indexes():
-            connection.execute(statement)
+            connection.execute(statement.replace("gin_trgm_ops", f"{schema}.gin_trgm_ops"))
     connection.execute("RELEASE text_indexes")
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from usagebill.core.errors import SchemaIsNewer
 from usagebill.core.processes import live
-from usagebill.storage.ports import AS_NEEDED, Opening
+from usagebill.storage.addresses import is_schema_name
+from usagebill.storage.ports import AS_NEEDED, Opening, UnusableServer
 from usagebill.storage.postgresql import row_security
 from usagebill.storage.postgresql.connection import Connection
 from usagebill.storage.postgresql.events import dialect as usage
@@ -195,7 +196,7 @@ def _versions(connection: Connection) -> tuple[int, int] | None:
     if set(tables) >= _OURS:
         row = connection.execute("SELECT version, records FROM usagebill_schema").fetchone()
     if row is None:
-        raise ForeignFile(tables)
+        raise ForeignFile(tables, "; give ours a schema of its own in it: schema='billing', or --schema billing")
     return int(row[0]), int(row[1])
 
 
@@ -248,6 +249,30 @@ def identity_of(connection: Connection) -> str:
     return ":".join(map(str, row))
 
 
+def search_path(connection: Connection) -> str:
+    """The schemas in which the connection finds tables, as a setting has them."""
+    row = connection.execute("SELECT current_setting('search_path')").fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def make_schema(connection: Connection, opening: Opening) -> None:
+    """Make the schema that the connection names if there is none of that name. Raises `NoSystem` if `opening` does not
+    permit that.
+    """
+    row = connection.execute("SELECT current_schema()").fetchone()
+    assert row is not None
+    if row[0] is None:
+        path = search_path(connection)
+        if not is_schema_name(path):
+            raise UnusableServer(f"none of the schemas that the connection searches for tables exists: {path}")
+        if not opening.creates:
+            raise NoSystem
+        # Another process may make it too.
+        connection.execute("SELECT pg_advisory_xact_lock(?)", (lock_key(_LOCKED),))
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(path)}")
+
+
 def check_version(connection: Connection) -> None:
     """Raises `NewerFile` or `OlderFile` for a schema that is not this version's."""
     versions = _versions(connection) or (0, 0)
@@ -289,7 +314,10 @@ def bring_forward(connection: Connection, opening: Opening = AS_NEEDED) -> int |
             for statement in usage.FORMER:
                 connection.execute(statement)
     constraints = {
-        row[0] for row in connection.execute("SELECT conname FROM pg_constraint WHERE contype = 'f'").fetchall()
+        row[0]
+        for row in connection.execute(
+            "SELECT conname FROM pg_constraint WHERE contype = 'f' AND connamespace = current_schema()::regnamespace"
+        ).fetchall()
     }
     for statement in definitions():
         if " ADD CONSTRAINT " not in statement or statement.split('"')[3] not in constraints:

@@ -281,9 +281,11 @@ class UnfinishedFile(OlderFile):
 class ForeignFile(Exception):
     """The file is a SQLite database of another application."""
 
-    def __init__(self, tables: Sequence[str]) -> None:
+    def __init__(self, tables: Sequence[str], advice: str = "") -> None:
         listed = ", ".join(tables[:5]) + (", ..." if len(tables) > 5 else "")
-        super().__init__(f"this is a database of something else (its tables: {listed}); nothing was written into it")
+        super().__init__(
+            f"this is a database of something else (its tables: {listed}); nothing was written into it{advice}"
+        )
 
 
 # Tables that every version has.
