@@ -223,7 +223,7 @@ def test_keys_in_the_library(box: Scenario) -> None:
     "lacking",
     [
         *("customer:read", "invoice:read", "wallet:read", "customer:write", "subscription:write"),
-        *("wallet_transaction:write", "payment_method:write"),
+        *("wallet_transaction:write", "payment_method:write", "alert:write"),
     ],
     ids=str,
 )
@@ -236,6 +236,7 @@ def test_a_portal_link_needs_the_rights_to_what_the_portal_shows_and_changes(box
         "subscription": ["write"],
         "wallet_transaction": ["write"],
         "payment_method": ["write"],
+        "alert": ["write"],
     }
     resource, _, mode = lacking.partition(":")
     fewer = {**needed, resource: [other for other in ("read", "write") if other != mode]}

@@ -38,6 +38,8 @@ def test_every_page_is_sound_in_a_browser(
         "/wallets",
         wallet={"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "granted_credits": "120"},
     )["wallet"]["svc_id"]
+    box.put("/billing_entities/default", billing_entity={"email": "billing@lumen.example"})
+    box.customer("acme", email="pay@acme.example")
     box.put("/plans/basic", plan={"offered_in_portal": True})
     box.plan(code="max", name="Max " * 20, amount_cents=99_00, offered_in_portal=True)
     box.put("/billing_entities/default", billing_entity={"portal_color": "#ffd400"})
@@ -77,6 +79,11 @@ def test_every_page_is_sound_in_a_browser(
         page.get_by_role("button", name="Speichern").click()
         page.get_by_text("Gespeichert.").wait_for()
         assert box.get("/customers/acme")["customer"]["city"] == "Köln"
+        page = window.open("/usage/acme%2F1")
+        page.get_by_role("spinbutton", name="Betrag in EUR").fill("12.5")
+        page.get_by_role("button", name="Hinzufügen").click()
+        page.get_by_role("button", name="Entfernen 12,50 €").click()
+        page.get_by_role("button", name="Entfernen 12,50 €").wait_for(state="detached")
         page = window.open(f"/wallets/{wallet}")
         page.get_by_role("spinbutton", name="Anzahl der Credits").fill("50")
         page.get_by_role("button", name="Preis anzeigen").click()

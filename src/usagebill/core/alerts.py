@@ -44,6 +44,10 @@ METRIC_TYPES = frozenset(alert_type for alert_type in AlertType if alert_type.st
 CARRIED_TYPES = frozenset({AlertType.LIFETIME_USAGE_AMOUNT, AlertType.METRIC_LIFETIME_USAGE_UNITS})
 
 
+# The code of the alert that a customer sets in the portal, which tells the customer by e-mail.
+OWN_ALERT = "customer_portal"
+
+
 class Direction(StrEnum):
     """The direction in which a value crosses a threshold."""
 
@@ -152,6 +156,16 @@ def wallet_value(alert_type: AlertType, wallet: Wallet) -> Decimal:
             assert_never(alert_type)
 
 
+def is_own(alert: Alert) -> bool:
+    """Whether it is the alert that the customer sets in the portal."""
+    return alert.code == OWN_ALERT and alert.alert_type is AlertType.CURRENT_USAGE_AMOUNT
+
+
+def reached_level(alert: Alert) -> Decimal | None:
+    """The highest threshold that the last value has reached; None if it has reached none."""
+    return max((level.value for level in alert.thresholds if level.value <= alert.previous_value), default=None)
+
+
 # Errors of alerts
 
 
@@ -214,12 +228,15 @@ def definition_errors(alert: Alert) -> dict[str, list[str]]:
 
 
 def clashes(alert: Alert, existing: Iterable[Alert]) -> dict[str, list[str]]:
-    """Conflicts with its owner's `existing` alerts, as field -> codes: each has its own code and its own subject."""
+    """Conflicts with its owner's `existing` alerts, as field -> codes: each has its own code and its own subject, but
+    for the one that the customer sets, which may watch what the seller watches.
+    """
     errors: dict[str, list[str]] = {}
     for present in existing:
         if present.code == alert.code:
             errors["code"] = ["value_already_exist"]
-        if (present.alert_type, present.billable_metric_id) == (alert.alert_type, alert.billable_metric_id):
+        same_subject = (present.alert_type, present.billable_metric_id) == (alert.alert_type, alert.billable_metric_id)
+        if same_subject and not is_own(present) and not is_own(alert):
             errors["base"] = ["alert_already_exists"]
     return errors
 

@@ -34,6 +34,7 @@ class EmailSubject(StrEnum):
     CREDIT_NOTE = "credit_note"
     PAYMENT_RECEIPT = "payment_receipt"
     PAYMENT_REQUEST = "payment_request"
+    USAGE_LEVEL = "usage_level"
     SIGN_IN = "sign_in"
     INVITATION = "invitation"
 
@@ -213,6 +214,16 @@ def sign_in_texts(subject: str, url: str, valid_for: str) -> tuple[str, str]:
         f'<p><a href="{html.escape(url)}">{html.escape(url)}</a></p>\n<p>{html.escape(about)}</p>\n</body>\n</html>\n'
     )
     return "\n".join((subject, "", url, "", about, "")), page
+
+
+def note_texts(subject: str, line: str, locale: str) -> tuple[str, str]:
+    """The plain text and the HTML of an e-mail that says one thing."""
+    page = (
+        f'<!DOCTYPE html>\n<html lang="{html.escape(language_of(locale))}">\n<head><meta charset="utf-8">'
+        f'<title>{html.escape(subject)}</title></head>\n<body style="font-family:sans-serif">\n'
+        f'<h1 style="font-size:1.2em">{html.escape(subject)}</h1>\n<p>{html.escape(line)}</p>\n</body>\n</html>\n'
+    )
+    return "\n".join((subject, "", line, "")), page
 
 
 def _listed(words: Words, invoices: Sequence[OverdueInvoice]) -> str:

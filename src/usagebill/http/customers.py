@@ -65,7 +65,7 @@ ENDPOINTS = [
         portal_url,
         opens=(
             *("invoice:read", "wallet:read", "customer:write", "subscription:write"),
-            *("wallet_transaction:write", "payment_method:write"),
+            *("wallet_transaction:write", "payment_method:write", "alert:write"),
         ),
         returns="customer",
         view=portal_url_view,

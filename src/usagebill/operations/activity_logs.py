@@ -405,6 +405,7 @@ _EMAILED: Mapping[EmailSubject, type] = {
     EmailSubject.CREDIT_NOTE: CreditNote,
     EmailSubject.PAYMENT_RECEIPT: PaymentReceipt,
     EmailSubject.PAYMENT_REQUEST: PaymentRequest,
+    EmailSubject.USAGE_LEVEL: Alert,
 }
 
 

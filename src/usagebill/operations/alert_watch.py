@@ -114,10 +114,12 @@ def _check(work: Work, alerts: Iterable[Alert], at: datetime) -> None:
             work.schedule(CheckAlerts(subscription_id=subscription.id), at)
 
 
-def see(work: Work, alert: Alert, value: Decimal, *, opening: Decimal | None = None) -> Alert:
-    """Store `value` as the alert's last value, and send one message if thresholds were crossed."""
+def see(work: Work, alert: Alert, value: Decimal, *, opening: Decimal | None = None) -> tuple[Alert, bool]:
+    """Store `value` as the alert's last value, and send one message if thresholds were crossed. Returns the alert, and
+    whether they were.
+    """
     seen, crossing = evaluated(alert, value, work.now, crossing_id=work.new_id(), opening=opening)
     work.tx.replace(seen)
     if crossing is not None:
         work.emit("alert.triggered", partial(triggered_alert_view, work, crossing), crossing.id)
-    return seen
+    return seen, crossing is not None

@@ -1,4 +1,4 @@
-"""What customers do for themselves in the portal: change plans, buy credits, and choose how they pay."""
+"""What customers do for themselves in the portal: change plans, buy credits, choose how they pay, and set alerts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 
+from usagebill.core.alerts import OWN_ALERT, Alert, AlertType, is_own
+from usagebill.core.currencies import subunits
 from usagebill.core.customers import Customer
 from usagebill.core.documents.content import Content
 from usagebill.core.documents.invoices import invoice_content
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.idempotency import check_key, fingerprint
-from usagebill.core.numbers import ZERO
+from usagebill.core.numbers import ZERO, multiply, parse_decimal
 from usagebill.core.payments import PaymentMethod, PaymentPage
 from usagebill.core.periods import Interval, downgrade_plan_date
 from usagebill.core.plans import Plan
@@ -22,10 +24,13 @@ from usagebill.core.wallet_checks import credit_amount, limit_code
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import Wallet, WalletStatus, whole_cent_credits
 from usagebill.operations import preview, wallet_transactions
+from usagebill.operations.alerts import definitions as alerts
+from usagebill.operations.alerts.inputs import AlertInput, AlertThresholdInput, AlertUpdate
 from usagebill.operations.backlog import settle_backlog
 from usagebill.operations.documents.sources import invoice_source
 from usagebill.operations.idempotency import store_answer, stored_answer
 from usagebill.operations.provider_customers import needs_set_up
+from usagebill.operations.subscription_charges import WhichSubscription
 from usagebill.operations.subscriptions import SubscriptionInput, create
 from usagebill.operations.wallet_transactions import WalletTransactionInput
 from usagebill.queries.contracts import contract_of
@@ -212,3 +217,49 @@ def _wallet(reader: Reader, customer: Customer, wallet_id: str) -> Wallet:
     if wallet is None or wallet.customer_id != customer.id or wallet.status != WalletStatus.ACTIVE:
         raise NotFound("wallet", wallet_id)
     return wallet
+
+
+def levels_of(reader: Reader, customer: Customer, external_id: str) -> Sequence[int]:
+    """The amounts of usage, in cents before taxes, at which the customer is told, the lowest first."""
+    alert = _own_alert(reader, customer, external_id)
+    return [] if alert is None else sorted(int(level.value) for level in alert.thresholds)
+
+
+def add_level(work: Work, customer: Customer, external_id: str, amount: str) -> None:
+    """Tell the customer when the usage of the running period reaches an amount, as typed, in major units.
+
+    Raises `NotFound` for a subscription that is not an active one of the customer's, and `Invalid` for what is no
+    amount, is there already, or is one too many.
+    """
+    subscription = offer_of(work, customer, external_id).subscription
+    currency, number = plan_of(work, subscription).amount_currency, parse_decimal(amount.strip())
+    cents = None if number is None else multiply(number, subunits(currency))
+    if cents is None or cents <= ZERO or cents != cents.to_integral_value():
+        raise Invalid(amount="invalid_amount")
+    alert = _own_alert(work, customer, external_id)
+    levels = (*levels_of(work, customer, external_id), int(cents))
+    thresholds = tuple(AlertThresholdInput(value=str(level)) for level in levels)
+    if alert is None:
+        kind = AlertType.CURRENT_USAGE_AMOUNT
+        request = AlertInput(alert_type=kind, code=OWN_ALERT, name="Customer portal", thresholds=thresholds)
+        alerts.create(work, external_id, request, WhichSubscription())
+    else:
+        alerts.update(work, external_id, OWN_ALERT, AlertUpdate(thresholds=thresholds), WhichSubscription())
+
+
+def remove_level(work: Work, customer: Customer, external_id: str, cents: str) -> None:
+    """Tell the customer no more of this amount, in cents. Raises `NotFound` if it is no level of the customer's."""
+    left = [str(level) for level in levels_of(work, customer, external_id)]
+    if cents not in left:
+        raise NotFound("alert", cents)
+    left.remove(cents)
+    if not left:
+        alerts.delete(work, external_id, OWN_ALERT, WhichSubscription())
+        return
+    thresholds = tuple(AlertThresholdInput(value=level) for level in left)
+    alerts.update(work, external_id, OWN_ALERT, AlertUpdate(thresholds=thresholds), WhichSubscription())
+
+
+def _own_alert(reader: Reader, customer: Customer, external_id: str) -> Alert | None:
+    own = eq("customer_id", customer.id), eq("external_subscription_id", external_id), eq("code", OWN_ALERT)
+    return next((alert for alert in reader.tx.find(Alert, *own) if is_own(alert)), None)

@@ -6,13 +6,14 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
-from usagebill.core.alerts import CARRIED_TYPES, Alert, AlertType
+from usagebill.core.alerts import CARRIED_TYPES, Alert, AlertType, is_own
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.numbers import add
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckAlerts
 from usagebill.operations.alert_watch import see
 from usagebill.operations.backlog import catch_up_before
+from usagebill.operations.emails.usage_levels import email_level
 from usagebill.operations.progressive_billing import usage_before
 from usagebill.operations.subscriptions.schedule import awaits_run
 from usagebill.process.logs import Log
@@ -60,9 +61,11 @@ def check(work: Work, task: CheckAlerts) -> None:
         if value is None:
             continue
         if alert.id in measured.closings:
-            alert = see(work, alert, measured.closings[alert.id])
+            alert, _ = see(work, alert, measured.closings[alert.id])
         alert = replace(alert, measured_subscription_id=subscription.id, measured_from=measured.window.start)
-        see(work, alert, value, opening=measured.openings.get(alert.id))
+        alert, crossed = see(work, alert, value, opening=measured.openings.get(alert.id))
+        if crossed and is_own(alert):
+            email_level(work, alert)
     if any(alert.alert_type not in CARRIED_TYPES for alert in alerts):
         start = measured.window.end + MICROSECOND
         work.schedule(CheckAlerts(subscription_id=subscription.id, period_start=start), start)

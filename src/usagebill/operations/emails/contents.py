@@ -39,6 +39,7 @@ from usagebill.operations.emails.overdue import (
     overdue_email,
 )
 from usagebill.operations.emails.sign_in import sign_in_email
+from usagebill.operations.emails.usage_levels import level_email
 from usagebill.queries.payments import paid_invoices, payment_of_receipt
 from usagebill.runtime.work import Reader, Work
 from usagebill.views.documents import document_url
@@ -56,6 +57,8 @@ def prepare(
     """
     if task.subject in WITH_LINK:
         email = sign_in_email(work, task)
+    elif task.subject is EmailSubject.USAGE_LEVEL:
+        email = level_email(work, task)
     elif task.subject is EmailSubject.PAYMENT_REQUEST:
         email = overdue_email(work, task, pay_url_of)
     else:

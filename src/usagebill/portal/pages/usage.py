@@ -7,6 +7,7 @@ import io
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
+from urllib.parse import quote
 
 from starlette.responses import Response
 
@@ -17,11 +18,13 @@ from usagebill.core.documents.content import Row
 from usagebill.core.documents.lines import Naming, fee_rows
 from usagebill.core.documents.locales import date_text, money_text
 from usagebill.core.documents.words import words_of
+from usagebill.core.errors import Invalid
 from usagebill.core.events import Event
 from usagebill.core.formulas import escaped
 from usagebill.core.numbers import decimal_text
+from usagebill.operations.emails.usage_levels import can_be_told
 from usagebill.operations.portal import Place, RunningUsage, events_of, running_usage
-from usagebill.operations.self_service import Offer, offer_of
+from usagebill.operations.self_service import Offer, add_level, levels_of, offer_of, remove_level
 from usagebill.portal.pages.page import Page
 from usagebill.portal.visit import Visit
 from usagebill.runtime.work import Reader
@@ -29,20 +32,26 @@ from usagebill.runtime.work import Reader
 _MOST_EVENTS = 50
 
 
-def _shown(visit: Visit) -> Response:
+def _shown(visit: Visit, problem: bool = False) -> Response:
     external_id = visit.named("external_id")
 
-    def read(reader: Reader, place: Place) -> tuple[RunningUsage, list[Event], Offer]:
+    def read(reader: Reader, place: Place) -> tuple[RunningUsage, list[Event], Offer, Sequence[int] | None]:
         running = running_usage(reader, place.customer, external_id)
         events = events_of(reader, running, at_most=_MOST_EVENTS)
-        return running, events, offer_of(reader, place.customer, external_id)
+        is_told = visit.billing.mailer is not None and can_be_told(reader, place.customer)
+        levels = levels_of(reader, place.customer, external_id) if is_told else None
+        return running, events, offer_of(reader, place.customer, external_id), levels
 
-    place, (running, events, offer) = visit.reading(read)
+    place, (running, events, offer, levels) = visit.reading(read)
     used, locale = running.usage, place.locale
     first, last = (local_date(at, place.zone) for at in (used.start, used.end))
     return visit.page(
         "usage.html",
         place,
+        422 if problem else 200,
+        problem=problem,
+        levels=None if levels is None else [(cents, money_text(cents, used.currency, locale)) for cents in levels],
+        currency=used.currency,
         name=running.subscription.name or running.plan.invoice_display_name or running.plan.name,
         external_id=external_id,
         has_offers=bool(offer.plans),
@@ -101,7 +110,21 @@ def _file(visit: Visit) -> Response:
     )
 
 
+def _alerts_changed(visit: Visit) -> Response:
+    place, _ = visit.reading(lambda reader, place: None)
+    customer, external_id, form = place.customer, visit.named("external_id"), visit.form
+    try:
+        if "remove" in form:
+            visit.writing(lambda work: remove_level(work, customer, external_id, form["remove"]))
+        else:
+            visit.writing(lambda work: add_level(work, customer, external_id, form.get("amount", "")))
+    except Invalid:
+        return _shown(visit, problem=True)
+    return visit.to(f"/usage/{quote(external_id, safe='')}")
+
+
 PAGES = (
     Page("/usage.csv/{external_id:path}", _file),
     Page("/usage/{external_id:path}", _shown),
+    Page("/usage/{external_id:path}", _alerts_changed, "POST", writes=True),
 )

@@ -91,6 +91,13 @@ class PortalWords:
     credits_refused: str
     at_least: str
     at_most: str
+    alerts: str
+    alerts_about: str
+    alert_amount: str
+    add: str
+    no_amount: str
+    level_reached: str
+    level_now: str
 
 
 PORTAL_WORDS: Mapping[str, PortalWords] = {
@@ -174,6 +181,13 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         credits_refused="This number of credits cannot be bought.",
         at_least="At least {amount}",
         at_most="At most {amount}",
+        alerts="Alerts",
+        alerts_about="You are told by e-mail when the usage of a period reaches an amount, before taxes.",
+        alert_amount="Amount in {currency}",
+        add="Add",
+        no_amount="This amount cannot be added.",
+        level_reached="Usage of {name} has reached {amount}",
+        level_now="So far in this period, before taxes: {amount}",
     ),
     "de": PortalWords(
         invoices="Rechnungen",
@@ -255,6 +269,13 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         credits_refused="Diese Anzahl kann nicht gekauft werden.",
         at_least="Mindestens {amount}",
         at_most="Höchstens {amount}",
+        alerts="Benachrichtigungen",
+        alerts_about="Sie erhalten eine E-Mail, sobald die Nutzung eines Zeitraums einen Betrag vor Steuern erreicht.",
+        alert_amount="Betrag in {currency}",
+        add="Hinzufügen",
+        no_amount="Dieser Betrag kann nicht hinzugefügt werden.",
+        level_reached="Die Nutzung von {name} hat {amount} erreicht",
+        level_now="Bisher in diesem Zeitraum, vor Steuern: {amount}",
     ),
     "es": PortalWords(
         invoices="Facturas",
@@ -336,6 +357,13 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         credits_refused="No se puede comprar este número de créditos.",
         at_least="Como mínimo {amount}",
         at_most="Como máximo {amount}",
+        alerts="Avisos",
+        alerts_about="Recibirá un correo cuando el consumo de un período alcance un importe, sin impuestos.",
+        alert_amount="Importe en {currency}",
+        add="Añadir",
+        no_amount="No se puede añadir este importe.",
+        level_reached="El consumo de {name} ha alcanzado {amount}",
+        level_now="Hasta ahora en este período, sin impuestos: {amount}",
     ),
     "fr": PortalWords(
         invoices="Factures",
@@ -417,6 +445,13 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         credits_refused="Ce nombre de crédits ne peut pas être acheté.",
         at_least="Au moins {amount}",
         at_most="Au plus {amount}",
+        alerts="Alertes",
+        alerts_about="Vous recevez un e-mail lorsque la consommation d’une période atteint un montant, hors taxes.",
+        alert_amount="Montant en {currency}",
+        add="Ajouter",
+        no_amount="Ce montant ne peut pas être ajouté.",
+        level_reached="La consommation de {name} a atteint {amount}",
+        level_now="Jusqu’ici dans cette période, hors taxes : {amount}",
     ),
     "it": PortalWords(
         invoices="Fatture",
@@ -498,6 +533,13 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         credits_refused="Questo numero di crediti non si può acquistare.",
         at_least="Almeno {amount}",
         at_most="Al massimo {amount}",
+        alerts="Avvisi",
+        alerts_about="Riceve un’e-mail quando il consumo di un periodo raggiunge un importo, al netto delle imposte.",
+        alert_amount="Importo in {currency}",
+        add="Aggiungi",
+        no_amount="Questo importo non si può aggiungere.",
+        level_reached="Il consumo di {name} ha raggiunto {amount}",
+        level_now="Finora in questo periodo, al netto delle imposte: {amount}",
     ),
     "nb": PortalWords(
         invoices="Fakturaer",
@@ -579,6 +621,13 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         credits_refused="Dette antallet kreditter kan ikke kjøpes.",
         at_least="Minst {amount}",
         at_most="Høyst {amount}",
+        alerts="Varsler",
+        alerts_about="Du får en e-post når forbruket i en periode når et beløp, før avgifter.",
+        alert_amount="Beløp i {currency}",
+        add="Legg til",
+        no_amount="Dette beløpet kan ikke legges til.",
+        level_reached="Forbruket av {name} har nådd {amount}",
+        level_now="Så langt i denne perioden, før avgifter: {amount}",
     ),
     "pt-BR": PortalWords(
         invoices="Faturas",
@@ -660,6 +709,13 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         credits_refused="Esta quantidade de créditos não pode ser comprada.",
         at_least="No mínimo {amount}",
         at_most="No máximo {amount}",
+        alerts="Alertas",
+        alerts_about="Você recebe um e-mail quando o consumo de um período atinge um valor, sem impostos.",
+        alert_amount="Valor em {currency}",
+        add="Adicionar",
+        no_amount="Este valor não pode ser adicionado.",
+        level_reached="O consumo de {name} atingiu {amount}",
+        level_now="Até agora neste período, sem impostos: {amount}",
     ),
     "sv": PortalWords(
         invoices="Fakturor",
@@ -741,6 +797,13 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         credits_refused="Detta antal krediter kan inte köpas.",
         at_least="Minst {amount}",
         at_most="Högst {amount}",
+        alerts="Aviseringar",
+        alerts_about="Du får ett e-postmeddelande när förbrukningen i en period når ett belopp, före skatt.",
+        alert_amount="Belopp i {currency}",
+        add="Lägg till",
+        no_amount="Detta belopp kan inte läggas till.",
+        level_reached="Förbrukningen av {name} har nått {amount}",
+        level_now="Hittills i denna period, före skatt: {amount}",
     ),
     "zh-TW": PortalWords(
         invoices="發票",
@@ -822,6 +885,13 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         credits_refused="無法購買此數量的點數。",
         at_least="至少 {amount}",
         at_most="最多 {amount}",
+        alerts="用量提醒",
+        alerts_about="當期用量達到某一未稅金額時，我們會以電子郵件通知您。",
+        alert_amount="金額（{currency}）",
+        add="新增",
+        no_amount="無法新增此金額。",
+        level_reached="{name} 的用量已達 {amount}",
+        level_now="本期目前未稅金額：{amount}",
     ),
 }
 
