@@ -219,7 +219,7 @@ def test_lists_and_forms_work_without_scripts(browser: Browser, session: Any, ad
         page.goto(f"{address}/users")
         page.get_by_label("E-mail address").fill("plain@example.com")
         page.get_by_label("Role").select_option("support")
-        page.get_by_role("button", name="Add").click()
+        page.get_by_role("button", name="Add, and make a link").click()
         page.get_by_text("This link signs in").wait_for()
         page.goto(f"{address}/new/charges?plan=basic")
         page.get_by_label("Price", exact=True).fill("0.25")
