@@ -137,6 +137,7 @@ def paths(box: Scenario, width: int) -> list[str]:
         "/customers/nakheel",
         "/customers/long",
         "/subscriptions/sub-2",
+        "/next-invoice/sub-2",
         "/plans/basic",
         "/plans/basic/compare?other=basic",
         f"/invoices/{invoice}",
@@ -272,6 +273,18 @@ def test_the_price_sheet_computes_as_one_types(window: Watched, box: Scenario) -
     page.locator("#sheet", has_text="is no number").wait_for()
     assert page.get_by_label("Units", exact=True).input_value() == "150"
     assert len(box.get("/plans/basic")["plan"]["charges"]) == 2
+    assert window.problems == []
+
+
+def test_the_next_invoice_opens_on_the_page_of_its_customer(window: Watched) -> None:
+    page = window.open("/customers/acme")
+    page.locator("summary", has_text="The next invoice, as it stands").click()
+    line = page.locator(".line .line summary", has_text="API requests")
+    line.click()
+    page.locator(".line .line[open] a[href*='/events/']").first.wait_for()
+    page.locator("dt.total", has_text="Total").wait_for()
+    width = page.viewport_size["width"] if page.viewport_size else 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert window.problems == []
 
 

@@ -52,3 +52,24 @@ def test_without_alerts_and_thresholds_there_is_the_cost_alone() -> None:
         assert "<title>Apr 1, 2024: €0.00</title>" in section
         assert "Alerts:" not in section
         assert "Billed ahead" not in section
+
+
+def test_the_next_invoice_is_opened_down_to_events_proration_and_taxes() -> None:
+    with Scenario(now="2024-04-16T00:00:00Z") as box:
+        box.tax("20")
+        box.plan(charge_on(box.metric("calls", name="API calls"), amount="0.5"), amount_cents=3000)
+        box.customer()
+        box.subscribe(external_id="s/1")
+        box.event("calls", "s/1", value="4")
+        reader = Visitor(box.billing, invited(box.billing, "read_only"))
+        for page in ("/subscriptions/s%2F1", "/customers/acme"):
+            assert 'href="/console/next-invoice/s%2F1"' in reader.page(page)
+        page = reader.page("/next-invoice/s%2F1")
+        # 15 of 30 days, and four calls; 17.00 with 20 % of taxes.
+        assert "plan amount 30.0 x 15 / 30 days" in page
+        assert "sum of value: 4.0" in page
+        assert "4.0 units x 0.5 each" in page
+        assert 'href="/console/events/t1"' in page
+        assert '<dd class="total">€20.40</dd>' in page
+        assert box.invoices() == []
+        reader.page("/next-invoice/nobody", status=404)

@@ -594,6 +594,9 @@ ACTS: dict[str, Act] = {
     "invoices.preview": each(
         lambda s, c: s.invoices.preview(customer={"external_id": c}, subscriptions={"external_ids": [c]}),
     ),
+    "invoices.explain_preview": each(
+        lambda s, c: s.invoices.explain_preview(customer={"external_id": c}, subscriptions={"external_ids": [c]}),
+    ),
     "invoices.create_one_off": each(
         lambda s, c: s.invoices.create_one_off(
             external_customer_id=c, currency="EUR", fees=[{"add_on_code": "support", "units": 1}]

@@ -65,6 +65,19 @@ def test_every_number_from_the_events_to_the_total() -> None:
         ]
 
 
+def without_names(shown: Any) -> Any:
+    """An explanation without the ids and the number that only a stored invoice has."""
+    if isinstance(shown, list):
+        return [without_names(item) for item in shown]
+    if not isinstance(shown, dict):
+        return shown
+    return {
+        name: without_names(value)
+        for name, value in shown.items()
+        if name not in ("number", "svc_invoice_id", "svc_fee_id")
+    }
+
+
 RANGES = price_ranges((0, 10, "1", "2"), (11, None, "0.5", "1"))
 
 
@@ -89,9 +102,15 @@ def test_part_of_a_period_with_minimums_and_prorated_quantities() -> None:
             box.travel_to(f"2024-01-{day}T12:00:00Z")
             box.event("calls", value=units)
             box.event("seats", value=units)
+        coming: Any = {"customer": {"external_id": "acme"}, "subscriptions": {"external_ids": ["sub"]}}
+        foreseen = box.post("/invoices/preview/explain", **coming)["invoice_explanation"]
+        assert box.invoices() == []
         box.travel_to("2024-02-01T04:00:00Z")
         (invoice,) = box.invoices()
         shown = box.get(f"/invoices/{invoice['svc_id']}/explain")["invoice_explanation"]
+        # Nothing has been used since, so what was foreseen has come, down to the events.
+        assert without_names(foreseen) == without_names(shown)
+        assert (foreseen["number"], foreseen["status"]) == ("", "finalized")
         base, calls_fee, true_up, seats_fee, fixed, commitment = shown["fees"]
         assert base["arithmetic"] == ["plan amount 31.0 x 22 / 31 days", "22.0 rounded to 22.0 EUR"]
         assert calls_fee["usage"]["counting"] == ["sum of value: 3.0 + 4.5 + 6.0 = 13.5"]

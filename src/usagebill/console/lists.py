@@ -565,6 +565,7 @@ LISTS: Sequence[List] = (
         filters=(
             Filter("activity_types", "Type", many=True),
             _OF_CUSTOMER,
+            Filter("external_subscription_id", "Subscription"),
             Filter("user_emails", "User", many=True),
             Filter("resource_ids", "Record id", many=True),
             *_SPAN,

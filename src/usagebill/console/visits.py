@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from usagebill.billing import Billing
 from usagebill.console.forms import BY_PATH as FORMS
-from usagebill.console.links import address_of
+from usagebill.console.links import address_of, subject_of
 from usagebill.console.lists import BY_PATH as LISTS
 from usagebill.console.rendering import environment
 from usagebill.console.seat import Seat
@@ -85,6 +85,7 @@ def rendered(request: Request, template: str, status: int = 200, **context: obje
             root=root,
             here=request.url.path.removeprefix(root),
             link=lambda name, value: address_of(root, name, value),
+            subject=lambda activity: subject_of(root, activity),
             version=version("usagebill"),
             sandbox=getattr(request.app.state, "sandbox", None),
             **context,

@@ -9,7 +9,7 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
 from usagebill.operations.invoices import drafts, lifecycle, listing, one_off, payment_links
-from usagebill.operations.preview import PreviewInput, preview
+from usagebill.operations.preview import PreviewInput, explain_preview, preview
 from usagebill.queries.invoices import visible_invoice
 from usagebill.rating.explain import explain
 from usagebill.resources.result_views import payment_page_view
@@ -55,6 +55,15 @@ ENDPOINTS = [
         returns="invoice",
         view=_previewed,
         summary="Preview an invoice",
+    ),
+    Endpoint(
+        "POST",
+        "/invoices/preview/explain",
+        explain_preview,
+        body=PreviewInput,
+        returns="invoice_explanation",
+        view=explanation_view,
+        summary="Explain each line and the total of the coming invoice",
     ),
     Endpoint(
         "GET",

@@ -28,6 +28,7 @@ from usagebill.core.errors import BadRequest, Invalid, NotFound
 from usagebill.core.instants import parse_instant
 from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.invoices.changes import finalized_before
+from usagebill.core.invoices.explained import ExplainedInvoice
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.limits import LONGEST_FORESIGHT
@@ -66,6 +67,7 @@ from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_by_external_id, customer_of, zone_of
 from usagebill.queries.subscriptions import plan_of
 from usagebill.queries.takeovers import takeover
+from usagebill.rating.explain import explain
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.rating.invoice import Entry
 from usagebill.requests.inputs import ABSENT, Input, Maybe, described, read
@@ -112,6 +114,20 @@ def preview(work: Work, request: PreviewInput) -> JsonObject:
     invoice, or the one of their end (`terminated_at`) or change of plan (`plan_code` inside). Raises `BadRequest`,
     `NotFound` and `Invalid` as the fields demand.
     """
+    return _foreseen(work, request, _shown)
+
+
+@without_backlog(Unrelated.ROLLED_BACK)
+def explain_preview(work: Work, request: PreviewInput) -> ExplainedInvoice:
+    """The coming invoice of `preview`, each of its lines explained from the events so far; nothing is stored.
+
+    Raises as `preview` does.
+    """
+    return _foreseen(work, request, _explained)
+
+
+def _foreseen(work: Work, request: PreviewInput, shown: Callable[[Work, Invoice], T]) -> T:
+    """What is shown of the coming invoice, which exists until then."""
     if request.coupons and not isinstance(request.coupons, (list, tuple)):
         raise BadRequest("coupons_must_be_an_array")
     if request.subscriptions and not isinstance(request.subscriptions, Mapping):
@@ -119,11 +135,11 @@ def preview(work: Work, request: PreviewInput) -> JsonObject:
     if not request.customer:
         raise BadRequest("BadRequest: param is missing or the value is empty or invalid: customer")
 
-    def play(future: Work) -> JsonObject:
+    def play(future: Work) -> T:
         customer = _customer(future, request)
         _coupons(future, customer, request.coupons)
         at, invoice = _played(future, customer, request)
-        return _shown(future.at(at), previewed(future.at(at), invoice))
+        return shown(future.at(at), previewed(future.at(at), invoice))
 
     return work.dry_run(play)
 
@@ -440,10 +456,17 @@ def _changed(work: Work, subscription: Subscription, plan_code: str) -> tuple[da
 
 def _shown(work: Work, invoice: Invoice) -> JsonObject:
     """The JSON of the invoice, as finalized but without a number; its ids are of records that are never stored."""
-    current = work.tx.get(Invoice, invoice.id) or invoice
-    shown: JsonObject = dict(
-        invoice_view(work, replace(current, status=InvoiceStatus.FINALIZED, number="", sequential_id=None))
-    )
+    shown: JsonObject = dict(invoice_view(work, _unnumbered(work, invoice)))
     for name in ("metadata", "billing_periods", "error_details", "applied_invoice_custom_sections"):
         shown.pop(name, None)
     return shown
+
+
+def _explained(work: Work, invoice: Invoice) -> ExplainedInvoice:
+    return replace(explain(work, invoice.id), invoice=_unnumbered(work, invoice))
+
+
+def _unnumbered(work: Work, invoice: Invoice) -> Invoice:
+    """The invoice as finalized, but without a number."""
+    current = work.tx.get(Invoice, invoice.id) or invoice
+    return replace(current, status=InvoiceStatus.FINALIZED, number="", sequential_id=None)

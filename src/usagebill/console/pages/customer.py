@@ -16,6 +16,7 @@ from usagebill.core.subscriptions import SubscriptionStatus
 # The most subscriptions whose usage is counted for one page.
 _MOST_COUNTED = 10
 _LATEST = 8
+_ACTIVITIES = 20
 
 
 def running_bills(seat: Seat, customer: Mapping[str, Any], subscriptions: Listed) -> Iterator[Mapping[str, Any]]:
@@ -53,7 +54,7 @@ def _shown(visit: Visit) -> Response:
         "Applied coupons": ("applied-coupons", "applied_coupons.list_of_customer"),
     }
     activities = (
-        seat.listed("activity_logs.list", external_customer_id=id, per_page=_LATEST)
+        seat.listed("activity_logs.list", external_customer_id=id, per_page=_ACTIVITIES)
         if seat.may("activity_logs.list")
         else None
     )

@@ -25,6 +25,7 @@ from usagebill.core.subscriptions import SubscriptionStatus
 
 _DAYS = 30
 _LATEST = 8
+_ACTIVITIES = 20
 
 
 def _found(seat: Seat, id: str) -> Any:
@@ -157,7 +158,7 @@ def _shown(visit: Visit) -> Response:
         events=seat.listed("events.list", external_subscription_id=id, per_page=_LATEST)
         if seat.may("events.list")
         else None,
-        activities=seat.listed("activity_logs.list", external_subscription_id=id, per_page=_LATEST)
+        activities=seat.listed("activity_logs.list", external_subscription_id=id, per_page=_ACTIVITIES)
         if seat.may("activity_logs.list")
         else None,
     )

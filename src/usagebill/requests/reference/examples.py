@@ -246,6 +246,10 @@ EXAMPLES: Mapping[str, Any] = {
         "customer": {"external_id": "acme"},
         "subscriptions": {"external_ids": ["acme-1"]},
     },
+    "POST /invoices/preview/explain": {
+        "customer": {"external_id": "acme"},
+        "subscriptions": {"external_ids": ["acme-1"]},
+    },
     "POST /invoices": {
         "invoice": {
             "external_customer_id": "acme",
