@@ -21,6 +21,7 @@ OWN = {
     ("GET", "/customers/{external_id}/archive"),
     ("POST", "/customers/{external_id}/anonymize"),
     ("GET", "/invoices/{invoice_id}/explain"),
+    ("POST", "/invoices/preview/explain"),
     ("GET", "/fees/{fee_id}/events"),
     ("PUT", "/invoices/{invoice_id}/lose_dispute"),
     ("GET", "/organizations"),
