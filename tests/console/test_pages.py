@@ -68,13 +68,14 @@ def test_every_link_of_every_page_leads_to_a_page_that_lets_no_text_run(admin: V
 @each("listed", LISTS, ids=lambda listed: listed.path)
 def test_a_list_without_records_says_what_belongs_there(listed: object) -> None:
     with Scenario(now="2024-03-05T10:00:00Z") as empty:
-        page = Visitor(empty.billing, invited(empty.billing, "admin")).page(f"/{listed.path}")  # type: ignore[attr-defined]
+        page = Visitor(empty.billing, invited(empty.billing, "admin")).page(f"/{listed.path}?found=yes")  # type: ignore[attr-defined]
         is_empty = listed.path not in ("users", "keys", "entities", "security")  # type: ignore[attr-defined]
         assert ("Nothing here yet" in page) == is_empty
 
 
 def test_home_names_what_needs_somebody(admin: Visitor) -> None:
-    home = admin.page("/")
+    assert 'hx-get="/console/needs"' in admin.page("/")
+    home = admin.page("/needs")
     assert "Overdue invoices: 29" in home
     assert "Events of the last day not billed: 1" in home
     assert 'href="/console/invoices?payment_overdue=true"' in home
@@ -87,10 +88,10 @@ def test_home_of_a_system_that_is_behind_says_so() -> None:
         late.customer()
         late.subscribe()
         visitor = Visitor(late.billing, invited(late.billing, "admin"))
-        assert "Nothing needs you now" in visitor.page("/")
+        assert "Nothing needs you now" in visitor.page("/needs")
         late.jump_to("2024-04-02T00:00:00Z")
         visitor = Visitor(late.billing, invited(late.billing, "admin", "other@example.com"))
-        assert "Billing is behind" in visitor.page("/")
+        assert "Billing is behind" in visitor.page("/needs")
 
 
 def test_home_names_payments_that_differ_from_their_providers_books_and_invoices_paid_too_much() -> None:
@@ -102,7 +103,7 @@ def test_home_names_payments_that_differ_from_their_providers_books_and_invoices
             failures={"old": "The key is not valid"},
         )
         box.billing.writing(lambda work: provider_audits.schedule(work, last))
-        home = Visitor(box.billing, invited(box.billing, "finance")).page("/")
+        home = Visitor(box.billing, invited(box.billing, "finance")).page("/needs")
         assert "Differences from the provider cards: 2" in home
         assert "debits" not in home
         assert "Not compared with the provider old" in home
@@ -118,7 +119,7 @@ def test_home_names_payments_that_differ_from_their_providers_books_and_invoices
 
         box.billing.writing(pay_twice)
         visitor = Visitor(box.billing, invited(box.billing, "admin"))
-        assert "Overpaid invoices: 1" in visitor.page("/")
+        assert "Overpaid invoices: 1" in visitor.page("/needs")
         assert "1 in all" in visitor.page("/invoices?overpaid=true")
 
 
@@ -222,7 +223,7 @@ def test_webhooks_are_sent_again_and_failed_jobs_tried_again_from_their_lists() 
         job = failed_job(box)
         assert "Try again" in admin.page("/jobs")
         assert "the disk is full" in reader.page("/jobs")
-        assert "Failed jobs: 1" in admin.page("/")
+        assert "Failed jobs: 1" in admin.page("/needs")
         assert reader.send_form("/jobs", id=job.id).status_code == 403
         assert admin.send_form("/jobs", id="none").status_code == 404
         assert box.billing.store.read(None, lambda tx: tx.jobs.failures())[0].failed
@@ -239,7 +240,7 @@ def test_many_failed_jobs_are_counted_at_home_and_listed_by_the_page() -> None:
         assert "60 in all, page 1 of 3" in page
         assert page.count("the disk is full") == 25
         assert admin.page("/jobs?page=3").count("the disk is full") == 10
-        assert "Failed jobs: 60" in admin.page("/")
+        assert "Failed jobs: 60" in admin.page("/needs")
 
 
 def failed_job(box: Scenario, place: int = 1) -> Job:

@@ -72,6 +72,8 @@ class List:
     searched: bool = False
     # What can be done again with a record: the operation, and the words for it.
     again: tuple[str, str] | None = None
+    # Whether its rows take long to find, and are asked for after the page.
+    is_slow: bool = False
     # Other lists about a record, each with the argument that names it.
     related: Sequence[tuple[str, str]] = ()
 
@@ -415,6 +417,7 @@ LISTS: Sequence[List] = (
             Column("Time", "timestamp", Kind.WHEN),
         ),
         "Every event is billed, or will be.",
+        is_slow=True,
         filters=(Filter("code", "Metric"), Filter("external_subscription_id", "Subscription")),
     ),
     List(

@@ -115,14 +115,24 @@ def _filters(visit: Visit) -> dict[str, object]:
 
 
 def _shown(visit: Visit) -> Response:
-    seat, filters = visit.seat, _filters(visit)
+    for report in REPORTS.values():
+        visit.seat.require(report.operation)
+    return visit.page("analytics.html", reports=REPORTS.values(), sent=_filters(visit), choices=_CHOICES)
+
+
+def _report(visit: Visit) -> Report:
+    report = REPORTS.get(visit.named("name"))
+    if report is None:
+        raise NotFound("page")
+    return report
+
+
+def _one(visit: Visit) -> Response:
+    """One report: a page of its own, of which the page of all takes its part."""
+    report, filters = _report(visit), _filters(visit)
     months = last_months(visit.billing.clock.now().date(), int(str(filters["months"])))
-    return visit.page(
-        "analytics.html",
-        reports=[(report, *_made(seat, report, filters, months)) for report in REPORTS.values()],
-        sent=filters,
-        choices=_CHOICES,
-    )
+    by_currency, problem = _made(visit.seat, report, filters, months)
+    return visit.page("report.html", report=report, by_currency=by_currency, problem=problem, sent=filters)
 
 
 def _made(
@@ -138,9 +148,7 @@ def _made(
 
 
 def _file(visit: Visit) -> Response:
-    report = REPORTS.get(visit.named("name"))
-    if report is None:
-        raise NotFound("page")
+    report = _report(visit)
     rows: list[dict[str, Any]] = visit.seat.ask(report.operation, **_filters(visit))
     columns = list(rows[0]) if rows else ["month", "amount_cents", "currency"]
     return csv_file(
@@ -150,4 +158,4 @@ def _file(visit: Visit) -> Response:
     )
 
 
-PAGES = (Page("/analytics", _shown), Page("/analytics/{name}.csv", _file))
+PAGES = (Page("/analytics", _shown), Page("/analytics/{name}.csv", _file), Page("/analytics/{name}", _one))

@@ -101,15 +101,19 @@ def _first_steps(seat: Seat) -> Sequence[tuple[str, str, bool]]:
 
 
 def _shown(visit: Visit) -> Response:
-    seat, now = visit.seat, visit.billing.clock.now()
+    seat = visit.seat
     invoices = seat.listed("invoices.list", per_page=6).items if seat.may("invoices.list") else ()
-    return visit.page(
-        "home.html",
-        concerns=list(_concerns(seat, now)),
-        revenue=_revenue(seat, now) if seat.may("analytics.gross_revenue") else (),
-        invoices=invoices,
-        steps=_first_steps(seat),
-    )
+    return visit.page("home.html", invoices=invoices, steps=_first_steps(seat))
 
 
-PAGES = (Page("/", _shown),)
+def _needs(visit: Visit) -> Response:
+    """What needs somebody now: a part of the page, as it counts what there is."""
+    return visit.page("needs.html", concerns=list(_concerns(visit.seat, visit.billing.clock.now())))
+
+
+def _invoiced(visit: Visit) -> Response:
+    """What was invoiced: a part of the page, as it adds up a year."""
+    return visit.page("invoiced.html", revenue=_revenue(visit.seat, visit.billing.clock.now()))
+
+
+PAGES = (Page("/", _shown), Page("/needs", _needs), Page("/invoiced", _invoiced))

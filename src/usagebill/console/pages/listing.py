@@ -36,6 +36,11 @@ def arguments(listed: List, sent: Mapping[str, str]) -> dict[str, object]:
 
 def _shown(listed: List, visit: Visit) -> Response:
     sent = visit.asked()
+    names = [item.name for item in listed.filters] + (["search_term"] if listed.searched else [])
+    filters = {name: sent[name] for name in names if sent.get(name)}
+    if listed.is_slow and "found" not in sent:
+        visit.seat.require(listed.operation)
+        return visit.page("list.html", list=listed, found=None, sent=filters, problem="")
     page = int(sent["page"]) if sent.get("page", "").isdecimal() and len(sent["page"]) < 7 else 1
     problem, found = "", Listed((), 1, _PER_PAGE, 0, True)
     paging = {"page": max(1, page), "per_page": _PER_PAGE} if operation_named(listed.operation).paged else {}
@@ -45,8 +50,6 @@ def _shown(listed: List, visit: Visit) -> Response:
         raise
     except BillingError as refusal:
         problem = refusal.message or refusal.code
-    names = [item.name for item in listed.filters] + (["search_term"] if listed.searched else [])
-    filters = {name: sent[name] for name in names if sent.get(name)}
     return visit.page("list.html", 422 if problem else 200, list=listed, found=found, sent=filters, problem=problem)
 
 
