@@ -100,10 +100,16 @@ class Watched:
         )
 
     def open(self, path: str) -> Page:
+        self._settle()
         answer = self.page.goto(self._address + path)
         assert answer is not None
         assert answer.status == 200, (path, answer.status)
+        self._settle()
         return self.page
+
+    def _settle(self) -> None:
+        """Wait for the parts that are asked for after the page: one who leaves it ends its requests, and says so."""
+        self.page.locator("[aria-busy=true]").first.wait_for(state="detached")
 
 
 @pytest.fixture(scope="module")
