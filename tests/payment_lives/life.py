@@ -19,6 +19,7 @@ from usagebill.core.ledger import Account as LedgerAccount, Movement
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_requests import dues
 from usagebill.core.payments import LIVE, Payment, PaymentPage, RefundAttempt
+from usagebill.core.provider_metadata import ONE_TIME
 from usagebill.core.provider_requests import OUTCOME_UNKNOWN, Charge, CheckoutUrl, PageUrl, PayableType, Request
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.outside.payment_providers.kinds import HttpPaymentProviders
@@ -442,6 +443,15 @@ class Life:
                 id: cents
                 for id, (_, cents, metadata) in charges.items()
                 if id in live.values() or metadata.get("svc_payment_id") in live
+            }
+            # What was paid on a page, and not told yet.
+            heard = {item.provider_payment_id for item in reader.tx.find(Payment)}
+            doors |= {
+                id: cents
+                for id, (state, cents, metadata) in charges.items()
+                if state == TAKEN and metadata.get("payment_type") == ONE_TIME and id not in heard
+                if {metadata.get("svc_invoice_id"), metadata.get("svc_payable_id")}
+                & {*debt.invoice_ids, *debt.request_ids}
             }
             invoices = reader.tx.find(Invoice, within("id", debt.invoice_ids))
             return doors, sum(dues(item for item in invoices if item.status not in NOT_TO_BE_PAID))

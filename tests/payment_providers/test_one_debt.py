@@ -562,3 +562,51 @@ def test_a_request_that_its_customer_has_to_confirm_or_that_is_too_small_closes_
         assert doors.open_cents() == 1050
     doors._ask("POST", f"/invoices/{invoice['svc_id']}/payment_url")
     assert doors.open_cents() == 1050
+
+
+# A page that was paid, and whose notice has not come
+
+
+def test_a_page_that_was_paid_leaves_nothing_to_charge_though_its_notice_is_late(doors: Doors) -> None:
+    invoice = doors.invoice()
+    doors.page(invoice)
+    late = doors.stripe.page_paid(next(iter(doors.pages())))
+    # It would be charged now.
+    doors.notice(doors.stripe.card_added("cus_1", "pm_1"))
+    doors.box.travel_to("2024-03-05T12:10:00Z")
+    assert doors.stripe.charged() == {"eur": 1050}
+    doors.assert_paid(invoice)
+    doors.notice(late)
+    doors.assert_paid(invoice)
+
+
+def test_a_page_that_was_paid_leaves_no_room_for_another(doors: Doors) -> None:
+    invoice = doors.invoice()
+    overdue(doors, invoice)
+    of_request = doors.request_page(invoice)
+    doors.stripe.page_paid(of_request)
+    status, answer = doors.box.request("POST", f"/api/v1/invoices/{invoice['svc_id']}/payment_url")
+    assert (status, answer["code"]) == (405, "payment_processor_is_currently_handling_payment")
+    assert list(doors.pages()) == [of_request]
+    # The provider has said so: nobody waits for the notice.
+    doors.box.run_due()
+    doors.assert_paid(invoice)
+
+
+def test_a_link_at_adyen_that_was_paid_is_not_charged_before_its_notice_comes(box: Scenario) -> None:
+    """Adyen says that a link is paid, but not by which payment."""
+    adyen = AdyenServer(now=lambda: box.now)
+    with living(box, adyen) as life:
+        life.notice(adyen.card_left("acme", "8415"))
+        adyen.outcomes.append("Refused")
+        invoice = life.invoice()
+        life.page(invoice)
+        (link,) = (id for id, page in adyen.links.items() if page["amount"]["value"])
+        late = adyen.link_paid(link, 1050)
+        life._ask("POST", f"/invoices/{invoice['svc_id']}/retry_payment")
+        box.travel_to(box.now + timedelta(hours=5))
+        assert adyen.authorised() == {"EUR": 1050}
+        life.notice(late)
+        box.travel_to(box.now + timedelta(hours=2))
+        life.assert_paid(invoice)
+        assert adyen.authorised() == {"EUR": 1050}

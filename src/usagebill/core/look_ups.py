@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from usagebill.core.payment_providers import KINDS
 from usagebill.core.payments import Payment, PaymentPage
+from usagebill.core.provider_requests import LookUpPage, PayableType
 
 # The code of a charge that its customer did not confirm in time.
 NOT_CONFIRMED = "confirmation_expired"
@@ -97,6 +98,17 @@ def look_step(wait: Wait, since: datetime, now: datetime, *, is_known: bool, can
     if now >= since + patience.most + patience.every and not (is_known and can_cancel):
         return LookStep.END
     return LookStep.CANCEL if can_cancel else LookStep.ASK_AGAIN
+
+
+def page_question(page: PaymentPage) -> LookUpPage:
+    """The question whether a page was paid."""
+    payable_type = PayableType.INVOICE if page.payment_request_id is None else PayableType.PAYMENT_REQUEST
+    return LookUpPage(
+        page_id=page.id,
+        provider_page_id=page.provider_page_id,
+        payable_type=payable_type,
+        payable_id=page.payment_request_id or page.invoice_id or "",
+    )
 
 
 def next_page_look(page: PaymentPage, now: datetime) -> datetime | None:

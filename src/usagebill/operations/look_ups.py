@@ -8,8 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 from usagebill.core.charge_attempts import owed_cents, refused
-from usagebill.core.collection import Collectable, consequence
-from usagebill.core.look_ups import NOT_CONFIRMED, NOT_FOUND, PAID_WITHOUT_NOTICE, LookStep, Wait, look_step, wait_of
+from usagebill.core.collection import Collectable, consequence, retry_delay
+from usagebill.core.look_ups import (
+    NOT_CONFIRMED,
+    NOT_FOUND,
+    PAID_WITHOUT_NOTICE,
+    LookStep,
+    Wait,
+    look_step,
+    page_question,
+    wait_of,
+)
 from usagebill.core.payment_notices import EXPECTED
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider, CollectPayment
@@ -18,7 +27,6 @@ from usagebill.core.provider_requests import (
     OUTCOME_UNKNOWN,
     FailureKind,
     LookUpCharge,
-    LookUpPage,
     LookUpRefund,
     PayableType,
     PaymentMoved,
@@ -144,15 +152,7 @@ def prepare_page(work: Work, task: AskPaymentProvider) -> tuple[PaymentConnectio
     """The question whether a page was paid."""
     page = work.tx.get(PaymentPage, task.subject_id)
     connection = None if page is None else find_connection(work, page.connection_id)
-    if page is None or connection is None:
-        return None
-    payable_type = PayableType.INVOICE if page.payment_request_id is None else PayableType.PAYMENT_REQUEST
-    return connection, LookUpPage(
-        page_id=page.id,
-        provider_page_id=page.provider_page_id,
-        payable_type=payable_type,
-        payable_id=page.payment_request_id or page.invoice_id or "",
-    )
+    return None if page is None or connection is None else (connection, page_question(page))
 
 
 def conclude_page(
@@ -183,8 +183,14 @@ def fail_page(work: Work, task: AskPaymentProvider, connection: PaymentConnectio
     made = work.tx.first(Payment, *of_page, eq("payment_status", ChargeStatus.SUCCEEDED), since)
     payable_type = PayableType.INVOICE if page.payment_request_id is None else PayableType.PAYMENT_REQUEST
     collectable = find_payable(work, payable_type, page.payment_request_id or page.invoice_id or "")
-    if made is None and collectable is not None:
+    if made is not None:
+        return
+    if collectable is not None:
         PAYABLES[collectable.type].note(work, collectable.id, failure)
+    if page.expires_at > work.now:
+        # Its notice may be under way: until it comes, no charge for the same money is made (`is_being_ended`).
+        attempts = task.attempts + 1
+        work.schedule(replace(task, attempts=attempts), work.now + retry_delay(attempts))
 
 
 # Refunds

@@ -60,13 +60,18 @@ def order_look_up_of_lost(work: Work, payment: Payment) -> None:
     work.schedule(task, look_after_loss(payment, work.now))
 
 
-def order_page_look_up(work: Work, page: PaymentPage) -> None:
-    """Have the provider asked whether a page was paid, should no notice of it come."""
-    task = AskPaymentProvider(errand=ProviderErrand.LOOK_UP_PAGE, subject_id=page.id)
+def order_page_look_up(work: Work, page: PaymentPage, *, at_once: bool = False) -> None:
+    """Have the provider asked whether a page was paid: in time, should no notice of it come, or `at_once`."""
+    task = page_look_up(page)
     work.cancel(task)
-    at = next_page_look(page, work.now)
+    at = work.now if at_once else next_page_look(page, work.now)
     if at is not None:
         work.schedule(task, at)
+
+
+def page_look_up(page: PaymentPage) -> AskPaymentProvider:
+    """The task of asking whether a page was paid."""
+    return AskPaymentProvider(errand=ProviderErrand.LOOK_UP_PAGE, subject_id=page.id)
 
 
 def order_refund_look_up(work: Work, attempt: RefundAttempt) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from usagebill.core.collection import Collectable
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed, ThirdPartyError
+from usagebill.core.look_ups import PAID_WITHOUT_NOTICE, page_question
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.payments import Payment, PaymentPage
@@ -18,8 +19,10 @@ from usagebill.core.provider_requests import (
     Charged,
     CheckoutUrl,
     ExpirePage,
+    FailureKind,
     PageUrl,
     PayableType,
+    PaymentMoved,
     ProviderFailure,
     SetupUrl,
 )
@@ -180,7 +183,10 @@ def _is_canceled(work: Work, payment: Payment) -> bool:
 
 
 def _end(work: Work, page: PaymentPage) -> None:
-    """Have its provider end a page before another opens for the same debt. Raises `ThirdPartyError` if it does not."""
+    """Have its provider end a page before another opens for the same debt.
+
+    Raises `ThirdPartyError` if it does not, and `NotAllowed` if the page was paid before: its notice is under way.
+    """
     connection = find_connection(work, page.connection_id)
     if connection is None or page.provider_page_id is None:
         end_page(work, page)
@@ -189,6 +195,11 @@ def _end(work: Work, page: PaymentPage) -> None:
     answer = work.asked(("end", page.id), connection, request, lambda first: end_page(first, page)).answer
     if isinstance(answer, ProviderFailure) and answer.kind in TEMPORARY_FAILURES:
         raise ThirdPartyError(connection.traits.title, answer.message)
+    paid = work.asked(("paid", page.id), connection, page_question(page)).answer
+    if isinstance(paid, PaymentMoved) or (isinstance(paid, ProviderFailure) and paid.code == PAID_WITHOUT_NOTICE):
+        raise NotAllowed("payment_processor_is_currently_handling_payment")
+    if isinstance(paid, ProviderFailure) and paid.kind in (*TEMPORARY_FAILURES, FailureKind.UNAUTHORIZED):
+        raise ThirdPartyError(connection.traits.title, paid.message)
     has_ended(work, page)
 
 

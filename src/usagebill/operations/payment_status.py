@@ -18,11 +18,12 @@ from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tasks import MarkOverdue, SettleTopUp
 from usagebill.operations import synced_documents
 from usagebill.operations.dunning_progress import was_paid
-from usagebill.operations.payment_orders import order_page_look_up
+from usagebill.operations.payment_orders import order_page_look_up, page_look_up
 from usagebill.queries.payment_requests import requested_invoices, requests_of_invoice
 from usagebill.queries.payments import paid_cents
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, missing, present, within
+from usagebill.storage.jobs import task_of
 from usagebill.views.invoices import invoice_webhook_view
 
 _UPDATED = "invoice.payment_status_updated"
@@ -132,13 +133,17 @@ def end_page(work: Work, page: PaymentPage) -> None:
 
 
 def is_being_ended(reader: Reader, page: PaymentPage) -> bool:
-    """Whether the provider has not answered yet that it has ended the page: it may still be paid there."""
-    return reader.tx.jobs.get(_ending(page).key) is not None
+    """Whether its provider has not answered yet that it has ended the page, and that it was not paid there before."""
+    if reader.tx.jobs.get(_ending(page).key) is not None:
+        return True
+    look = reader.tx.jobs.get(page_look_up(page).key)
+    return look is not None and (look.due_at <= reader.now or task_of(AskPaymentProvider, look).attempts > 0)
 
 
 def has_ended(work: Work, page: PaymentPage) -> None:
-    """The provider has answered that it has ended the page: it is not asked again."""
+    """The provider has answered that it has ended the page, and that it was not paid: it is not asked again soon."""
     work.cancel(_ending(page))
+    order_page_look_up(work, page)
 
 
 def _ending(page: PaymentPage) -> AskPaymentProvider:

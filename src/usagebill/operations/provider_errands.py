@@ -41,6 +41,7 @@ from usagebill.core.provider_requests import (
 from usagebill.operations import look_ups, refunds
 from usagebill.operations.payables import cancellation, find_payable, follow_cancellation
 from usagebill.operations.payment_methods import keep_method
+from usagebill.operations.payment_orders import order_page_look_up
 from usagebill.operations.provider_customers import ask_setup, tell_created, tell_error
 from usagebill.process.logs import Log
 from usagebill.queries.customers import find_customer
@@ -278,6 +279,13 @@ def _prepare_expire(work: Work, task: AskPaymentProvider) -> Prepared | None:
     return connection, ExpirePage(provider_page_id=page.provider_page_id)
 
 
+def _page_ended(work: Work, task: AskPaymentProvider, connection: PaymentConnection, answer: object) -> None:
+    """It may have been paid just before, and its notice be under way."""
+    page = work.tx.get(PaymentPage, task.subject_id)
+    if page is not None:
+        order_page_look_up(work, page, at_once=True)
+
+
 ERRANDS: Mapping[ProviderErrand, Errand] = {
     ProviderErrand.CONNECT: Errand(_prepare_connect, _connected, _not_connected),
     ProviderErrand.DISCONNECT: Errand(_prepare_disconnect, _ignore, _ignore),
@@ -291,6 +299,6 @@ ERRANDS: Mapping[ProviderErrand, Errand] = {
     ProviderErrand.LOOK_UP_CHARGE: Errand(look_ups.prepare_charge, look_ups.conclude_charge, look_ups.fail_charge),
     ProviderErrand.LOOK_UP_PAGE: Errand(look_ups.prepare_page, look_ups.conclude_page, look_ups.fail_page),
     ProviderErrand.LOOK_UP_REFUND: Errand(look_ups.prepare_refund, look_ups.conclude_refund, look_ups.fail_refund),
-    ProviderErrand.EXPIRE_PAGE: Errand(_prepare_expire, _ignore, _ignore),
+    ProviderErrand.EXPIRE_PAGE: Errand(_prepare_expire, _page_ended, _page_ended),
     ProviderErrand.RELEASE_HOLD: Errand(_prepare_release, _ignore, _ignore),
 }
