@@ -15,7 +15,7 @@ from usagebill.core.contacts import normalized_email
 from usagebill.core.errors import BillingError, Forbidden, Unauthorized
 from usagebill.core.secrets import Secret
 from usagebill.core.users import SESSION_LASTS
-from usagebill.operations.emails.sign_in import ask_for_link
+from usagebill.operations.emails.sign_in import ask_for_link, has_sender
 from usagebill.operations.users import acting_as, askers, open_link, unopened
 from usagebill.process.logs import Log
 
@@ -101,7 +101,7 @@ def _page(
         email=email,
         expired=expired,
         asked_for=asked_for,
-        mails=billing.mailer is not None,
+        mails=billing.mailer is not None and billing.reading(has_sender),
     )
 
 

@@ -8,6 +8,12 @@ from usagebill.console.pages.page import Page
 from usagebill.console.visits import Visit
 from usagebill.core.errors import Invalid, NotAllowed
 from usagebill.core.users import Role
+from usagebill.operations.emails.sign_in import has_sender
+
+
+def _mails(visit: Visit) -> bool:
+    """Whether links can be sent: there is a mail server, and an address to send from."""
+    return visit.billing.mailer is not None and visit.billing.reading(has_sender, visit.seat.who.organization)
 
 
 def _listed(visit: Visit, problem: str = "", link: object = None, status: int = 200) -> Response:
@@ -20,7 +26,7 @@ def _listed(visit: Visit, problem: str = "", link: object = None, status: int = 
         problem=problem,
         link_made=link,
         sent=visit.form,
-        mails=visit.billing.mailer is not None,
+        mails=_mails(visit),
         is_sent="sent" in visit.request.query_params and not visit.form,
     )
 
@@ -52,7 +58,7 @@ def _one(visit: Visit, problem: str = "", link: object = None, status: int = 200
         problem=problem,
         link_made=link,
         own_session=visit.seat.who.session.id,
-        mails=visit.billing.mailer is not None,
+        mails=_mails(visit),
         is_sent="sent" in visit.request.query_params and not visit.form,
     )
 

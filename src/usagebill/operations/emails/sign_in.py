@@ -48,6 +48,11 @@ def ask_for_link(work: Work, user_id: str) -> bool:
     return True
 
 
+def has_sender(reader: Reader) -> bool:
+    """Whether there is an address to send links from."""
+    return _sender(reader) is not None
+
+
 def _order(work: Work, user: User, sender: str, subject: EmailSubject) -> None:
     order = SendEmail(subject=subject, subject_id=user.id, message_id=message_id(work.new_id(), sender), asked=True)
     work.schedule(order, work.now)
