@@ -160,6 +160,10 @@ def test_an_address_of_two_organizations_is_sent_a_link_for_each(mailing: Scenar
     ask(mailing, ADA)
     # The other one has no address to send from.
     assert len(mailing.emails) == 1
+    mailing.travel_to("2024-03-05T12:00:00Z")
+    mailing.billing.store.write(None, lambda tx: organizations.disable(tx, other.id, mailing.now))
+    ask(mailing, ADA)
+    assert len(mailing.emails) == 2
 
 
 def test_without_a_mail_server_or_an_address_nothing_is_promised(box: Scenario) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from functools import partial
 
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -61,20 +62,26 @@ def opened(billing: Billing, request: Request, form: dict[str, str]) -> Response
 
 
 def wanted(billing: Billing, request: Request, form: dict[str, str]) -> Response:
-    """Send a link to the address of the form, if it is a user's. The answer is the same for all: it tells nobody who
-    the users are. Raises `Forbidden` for the form of another site.
+    """Send a link to the address of the form, if it is a user's. The answer is the same for all and sent before that is
+    looked up: neither it nor its time tells who the users are. Raises `Forbidden` for the form of another site.
     """
     check_site(request)
-    email = normalized_email(form.get("email", ""))
-    actor = Actor(source=ActivitySource.FRONT, client=request.headers.get("user-agent"))
+    answer = _page(billing, request, asked_for=True)
+    client = request.headers.get("user-agent")
+    answer.background = BackgroundTask(_send_links, billing, normalized_email(form.get("email", "")), client)
+    return answer
+
+
+def _send_links(billing: Billing, email: str, client: str | None) -> None:
+    actor = Actor(source=ActivitySource.FRONT, client=client)
     for organization, user in billing.store.read(None, lambda tx: askers(tx, email)):
         try:
             sent = billing.writing(partial(ask_for_link, user_id=user.id), organization, actor=actor)
         except BillingError as problem:
+            # Such as an organization that is disabled.
             _log.warning("link_not_sent", user_id=user.id, code=problem.code)
         else:
             _log.info("link_asked_for", user_id=user.id, sent=sent)
-    return _page(billing, request, asked_for=True)
 
 
 def check_site(request: Request) -> None:
