@@ -139,6 +139,8 @@ def paths(box: Scenario, width: int) -> list[str]:
     own = [
         "/",
         "/analytics",
+        "/audit",
+        "/new/dunning-campaigns",
         "/live",
         "/customers/nakheel",
         "/customers/long",
@@ -279,6 +281,17 @@ def test_the_price_sheet_computes_as_one_types(window: Watched, box: Scenario) -
     page.locator("#sheet", has_text="is no number").wait_for()
     assert page.get_by_label("Units", exact=True).input_value() == "150"
     assert len(box.get("/plans/basic")["plan"]["charges"]) == 2
+    assert window.problems == []
+
+
+def test_the_audit_is_run_on_its_page(window: Watched) -> None:
+    page = window.open("/audit")
+    page.get_by_role("button", name="Run it").click()
+    page.get_by_role("status").filter(has_text="Everything agrees").wait_for()
+    width = page.viewport_size["width"] if page.viewport_size else 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    harmful = Axe().run(page).response["violations"]
+    assert [found["id"] for found in harmful if found["impact"] in ("serious", "critical")] == []
     assert window.problems == []
 
 

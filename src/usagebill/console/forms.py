@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from usagebill.console.fields import Field, Kind, choices
+from usagebill.console.fields import Field, Kind, choices, text_of, value_of
 from usagebill.core.aggregation import AGGREGATIONS
 from usagebill.core.billable_metrics import ROUNDING_FUNCTIONS, WEIGHTED_INTERVALS
 from usagebill.core.coupons import CouponExpiration, CouponFrequency, CouponType
@@ -57,6 +57,20 @@ def _privilege(code: str, values: Sequence[str]) -> Mapping[str, object]:
 
 def _privilege_line(privilege: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
     return privilege["code"], [privilege["value_type"], *privilege["config"].get("select_options", ())]
+
+
+def _threshold(currency: str, amounts: Sequence[str]) -> Mapping[str, object]:
+    """The overdue amount of a currency from `EUR: 50.00`."""
+    code, field = currency.upper(), Field("thresholds", "Overdue amounts", Kind.MONEY)
+    return {
+        "currency": code,
+        "amount_cents": value_of(field, "".join(amounts[:1]), code) if len(amounts) == 1 else None,
+    }
+
+
+def _threshold_line(threshold: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
+    currency = threshold["currency"]
+    return currency, [text_of(Field("thresholds", "", Kind.MONEY), threshold["amount_cents"], currency)]
 
 
 FORMS: Sequence[Form] = (
@@ -260,6 +274,30 @@ FORMS: Sequence[Form] = (
         update="webhook_endpoints.update",
         key="svc_id",
         about="Every message is sent to it; programs choose among them.",
+    ),
+    Form(
+        "dunning-campaigns",
+        "dunning campaign",
+        "dunning_campaigns.create",
+        (
+            _NAME,
+            _CODE,
+            _DESCRIPTION,
+            Field(
+                "thresholds",
+                "Overdue amounts from which it asks",
+                Kind.LINES,
+                required=True,
+                hint="On each line a currency and an amount, like EUR: 50.00",
+                item=_threshold,
+                line=_threshold_line,
+            ),
+            Field("days_between_attempts", "Days between two requests", Kind.WHOLE),
+            Field("max_attempts", "Requests, at most", Kind.WHOLE),
+            Field("bcc_emails", "Blind copies to", Kind.LIST, hint="Addresses, apart by commas"),
+        ),
+        update="dunning_campaigns.update",
+        about="Asks for overdue invoices again and again. Billing entities and customers name it by its code.",
     ),
     Form(
         "entities",

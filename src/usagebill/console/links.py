@@ -17,6 +17,7 @@ _PAGES: Mapping[str, str] = {
     "external_subscription_id": "subscriptions",
     "invoice_id": "invoices",
     "next_plan_code": "plans",
+    "payment_provider_code": "payment-connections",
     "plan_code": "plans",
     "previous_plan_code": "plans",
     "svc_credit_note_id": "credit-notes",

@@ -10,9 +10,11 @@ from usagebill.core.coupons import CouponStatus
 from usagebill.core.credit_notes import CreditStatus
 from usagebill.core.fees import FeeType
 from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceType
+from usagebill.core.payments import NoticeStatus
 from usagebill.core.security_logs import LOG_TYPES
-from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES
+from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES, SyncStatus
 from usagebill.core.subscriptions import SubscriptionStatus
+from usagebill.core.sync_connections import SyncSubject
 from usagebill.core.webhooks import MessageStatus
 
 
@@ -501,9 +503,80 @@ LISTS: Sequence[List] = (
             Column("Days between them", "days_between_attempts", Kind.NUMBER),
             _CREATED,
         ),
-        "A campaign asks customers again and again for what is overdue. Programs make them.",
+        "A campaign asks customers again and again for what is overdue.",
         key="code",
         get="dunning_campaigns.get",
+    ),
+    List(
+        "payment-connections",
+        "Payment providers",
+        SYSTEM,
+        "payment_connections.list",
+        (
+            _NAME,
+            _CODE,
+            Column("Provider", "kind", Kind.STATUS),
+            Column("Live", "live", Kind.STATUS),
+            Column("Error", "connect_error"),
+            _CREATED,
+        ),
+        "A payment provider collects invoices. `usagebill payments connect`, or a program, adds one.",
+        key="code",
+        get="payment_connections.get",
+    ),
+    List(
+        "notices",
+        "Payment notices",
+        SYSTEM,
+        "payment_connections.notices",
+        (
+            Column("Notice", "type", Kind.CODE),
+            Column("Provider", "payment_provider_code", names="payment_provider_code"),
+            Column("Status", "status", Kind.STATUS),
+            Column("Why", "reason"),
+            _CREATED,
+        ),
+        "Payment providers send notices of what happens there.",
+        filters=(Filter("status", "Status", tuple(NoticeStatus)),),
+    ),
+    List(
+        "tax-connections",
+        "Tax providers",
+        SYSTEM,
+        "tax_connections.list",
+        (_NAME, _CODE, Column("Provider", "kind", Kind.STATUS), Column("Address", "url"), _CREATED),
+        "A tax provider computes the taxes of invoices.",
+        key="code",
+        get="tax_connections.get",
+    ),
+    List(
+        "sync-connections",
+        "Accounting and CRM",
+        SYSTEM,
+        "sync_connections.list",
+        (_NAME, _CODE, Column("System", "kind", Kind.STATUS), Column("Address", "url"), _CREATED),
+        "An accounting system or CRM is sent customers, invoices, credit notes and payments.",
+        key="code",
+        get="sync_connections.get",
+    ),
+    List(
+        "synced-documents",
+        "Documents sent on",
+        SYSTEM,
+        "synced_documents.list",
+        (
+            Column("Document", "svc_id", Kind.CODE),
+            Column("Of", "subject", Kind.STATUS),
+            Column("To", "integration_code"),
+            Column("Status", "status", Kind.STATUS),
+            Column("Error", "error.message"),
+            Column("Attempts", "attempts", Kind.NUMBER),
+            _CREATED,
+        ),
+        "Nothing has been sent to an accounting system or CRM.",
+        again=("synced_documents.resend", "Send again"),
+        get="synced_documents.get",
+        filters=(Filter("status", "Status", tuple(SyncStatus)), Filter("subject", "Of", tuple(SyncSubject))),
     ),
     List(
         "entities",

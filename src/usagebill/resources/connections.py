@@ -47,10 +47,10 @@ class PaymentConnections(Resource):
 
     create = command(payment_connections.create)
     update = command(payment_connections.update)
-    get = query(payment_connections.get)
-    list = query(payment_connections.list_all)
+    get = query(payment_connections.get, permission="organization")
+    list = query(payment_connections.list_all, permission="organization")
     delete = command(payment_connections.delete)
-    notices = query(provider_notices.list_all)
+    notices = query(provider_notices.list_all, permission="organization")
     comparisons = query(provider_audits.comparisons, permission="payment")
 
 
@@ -64,8 +64,8 @@ class SyncConnections(Resource):
 
     create = command(sync_connections.create)
     update = command(sync_connections.update)
-    get = query(sync_connections.get)
-    list = query(sync_connections.list_all)
+    get = query(sync_connections.get, permission="organization")
+    list = query(sync_connections.list_all, permission="organization")
     delete = command(sync_connections.delete)
 
 
@@ -90,8 +90,8 @@ class TaxConnections(Resource):
 
     create = command(tax_connections.create)
     update = command(tax_connections.update)
-    get = query(tax_connections.get)
-    list = query(tax_connections.list_all)
+    get = query(tax_connections.get, permission="organization")
+    list = query(tax_connections.list_all, permission="organization")
     delete = command(tax_connections.delete)
 
 

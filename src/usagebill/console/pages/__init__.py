@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from usagebill.console.pages import (
     actions,
     analytics,
+    audit,
     comparison,
     customer,
     document,
@@ -30,6 +31,7 @@ from usagebill.console.pages.page import Page as Page
 PAGES: Sequence[Page] = (
     *home.PAGES,
     *analytics.PAGES,
+    *audit.PAGES,
     *session.PAGES,
     *users.PAGES,
     *customer.PAGES,

@@ -11,10 +11,12 @@ from starlette.responses import Response
 
 from usagebill.console.pages.analytics import MONTHS, REPORTS, Amounts, amounts_of, last_months
 from usagebill.console.pages.page import Page
-from usagebill.console.rendering import number, words
+from usagebill.console.rendering import number, segment, words
 from usagebill.console.seat import Seat
 from usagebill.console.visits import Visit
 from usagebill.core.invoices.life_cycle import InvoiceStatus
+from usagebill.core.payments import NoticeStatus
+from usagebill.core.statuses import SyncStatus
 from usagebill.core.subscriptions import SubscriptionStatus
 from usagebill.core.webhooks import MessageStatus
 
@@ -52,6 +54,38 @@ def _concerns(seat: Seat, now: datetime) -> Iterator[Concern]:
             if count := seat.listed("invoices.list", **filters, per_page=1).total:
                 name, value = next(iter(filters.items()))
                 yield Concern(count, what, text, f"/invoices?{name}={value}")
+    if seat.may("payment_connections.list"):
+        for connection in seat.ask("payment_connections.list"):
+            if connection["connect_error"]:
+                name, code = connection["name"], segment(connection["code"])
+                yield Concern(
+                    0, f"{name} cannot be reached", connection["connect_error"], f"/payment-connections/{code}"
+                )
+    for operation, status, what, text, path in (
+        (
+            "payment_connections.notices",
+            NoticeStatus.FAILED,
+            "Failed payment notices",
+            "Read what they say.",
+            "/notices",
+        ),
+        (
+            "payment_connections.notices",
+            NoticeStatus.UNHANDLED,
+            "Payment notices to look at",
+            "They tell of something that has no place here.",
+            "/notices",
+        ),
+        (
+            "synced_documents.list",
+            SyncStatus.FAILED,
+            "Documents not sent on",
+            "Your accounting system or CRM did not take them.",
+            "/synced-documents",
+        ),
+    ):
+        if seat.may(operation) and (count := seat.listed(operation, status=status.value, per_page=1).total):
+            yield Concern(count, what, text, f"{path}?status={status}")
     if seat.may("payment_connections.comparisons"):
         for compared in seat.ask("payment_connections.comparisons"):
             code = compared["payment_provider_code"]
