@@ -12,8 +12,9 @@ import pytest
 from tests.scenarios import Scenario, charge_on, fixed_charge_on, price_ranges
 
 from usagebill.core.fees import Fee
-from usagebill.core.invoices.records import Invoice
+from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import divide
+from usagebill.core.price_versions import PriceChange
 from usagebill.core.recounts import AGAIN_BY_HAND, CHANGED
 from usagebill.operations.audit import AuditReport, audit
 from usagebill.runtime.work import Reader, Work
@@ -363,7 +364,7 @@ def left_of(report: AuditReport) -> set[tuple[str, str, int]]:
     return {(left.kind, left.reason, left.count) for left in report.not_recounted}
 
 
-def test_a_charge_whose_price_has_changed_since_is_not_judged_by_the_new_one() -> None:
+def test_a_charge_whose_price_has_changed_since_is_judged_by_the_one_that_it_was_billed_by() -> None:
     with Scenario(now="2024-01-05T00:00:00Z") as box:
         box = small(box)
         box.travel_to("2024-02-02T00:00:00Z")
@@ -372,8 +373,33 @@ def test_a_charge_whose_price_has_changed_since_is_not_judged_by_the_new_one() -
         box.event("calls", value="1")
         box.travel_to("2024-03-02T00:00:00Z")
         report = box.billing.audit()
+        assert (report.findings, report.not_recounted, report.recounted["usage"]) == ((), (), 2)
+        assert {finding.check for finding in report_with(box, twice_the_first).findings} == {"fee_recount", "ledger"}
+
+
+def test_what_was_billed_before_versions_were_kept_is_not_judged_by_a_price_that_may_be_new() -> None:
+    def as_before(work: Work) -> None:
+        for fee in work.tx.find(Fee):
+            work.tx.replace(replace(fee, price_version=None))
+        for period in work.tx.find(BillingPeriod):
+            work.tx.replace(replace(period, price_version=None))
+        # Nothing was kept of what came before the upgrade.
+        work.tx.delete(*work.tx.find(PriceChange))
+
+    with Scenario(now="2024-01-05T00:00:00Z") as box:
+        box = small(box)
+        box.travel_to("2024-02-02T00:00:00Z")
+        box.put("/plans/basic/charges/calls", charge={"properties": {"amount": "9"}})
+        box.billing.writing(as_before)
+        report = box.billing.audit()
         assert report.findings == ()
         assert left_of(report) == {("usage", CHANGED, 1)}
+        # What the charge was on the day of the upgrade is kept when it changes again.
+        box.event("calls", value="1")
+        box.travel_to("2024-03-02T00:00:00Z")
+        box.put("/plans/basic/charges/calls", charge={"properties": {"amount": "10"}})
+        report = box.billing.audit()
+        assert (report.findings, left_of(report)) == ((), {("usage", CHANGED, 1)})
         assert report.recounted["usage"] == 1
 
 

@@ -391,6 +391,7 @@ TABLES_OF_VERSIONS = {
     70: "1f3980a8b33240b3",
     71: "150f0a7fc4bdcc82",
     72: "f14745afacf4a33d",
+    73: "66da8714617ce0f8",
 }
 
 

@@ -152,6 +152,8 @@ class Fee:
     basis: Mapping[str, object] = field(default_factory=dict)
     pricing_unit_details: Mapping[str, object] | None = None
     presentation_breakdowns: tuple[Mapping[str, object], ...] = ()
+    # The price version that it was computed from; None for a fee that was made before versions were kept.
+    price_version: int | None = None
     deleted_at: datetime | None = None
 
 

@@ -37,7 +37,7 @@ KINDS: Final[Mapping[str, str]] = {
 }
 
 # Reasons why a line cannot be judged.
-CHANGED: Final = "the charge, metric or plan has changed since"
+CHANGED: Final = "billed before price versions were kept, and the charge, metric or plan has changed since"
 AGAIN_BY_HAND: Final = "put by hand on an invoice that takes the place of a void one"
 SAME_INSTANT: Final = "events came in at the very instant of the count"
 WHILE_MADE: Final = "events came in before the count whose instant is not kept"
@@ -183,9 +183,11 @@ def _whole(value: object) -> int | None:
     return int(number) if number is not None and number == number.to_integral_value() else None
 
 
-def touched(record: Charge | FixedCharge | BillableMetric | Plan, at: datetime) -> bool:
-    """Whether the record may have changed since `at`."""
-    return record.updated_at >= at or record.created_at >= at
+def touched(
+    record: Charge | FixedCharge | BillableMetric | Plan, at: datetime, price_version: int | None = None
+) -> bool:
+    """Whether the record may have changed since `at`; one of a known price version has not."""
+    return price_version is None and (record.updated_at >= at or record.created_at >= at)
 
 
 def is_changed_beside(other: Invoice, invoice: Invoice, at: datetime) -> bool:

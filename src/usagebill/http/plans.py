@@ -10,7 +10,7 @@ from usagebill.operations import plans
 from usagebill.queries.plans import plan_by_code
 from usagebill.resources.result_views import shown_filter
 from usagebill.runtime.work import Work
-from usagebill.views.plans import charge_view, fixed_charge_view, plan_summary, plan_view
+from usagebill.views.plans import charge_view, fixed_charge_view, plan_summary, plan_version_view, plan_view
 
 _CHARGE = "/plans/{code}/charges/{charge_code}"
 _FILTER = _CHARGE + "/filters/{filter_id}"
@@ -44,6 +44,15 @@ ENDPOINTS: list[Endpoint] = [
         returns="plan",
         view=plan_view,
         summary="Change a plan",
+    ),
+    Endpoint(
+        "GET",
+        "/plans/{code}/versions",
+        plans.list_versions,
+        paged=True,
+        returns="versions",
+        view=plan_version_view,
+        summary="List the versions of a plan",
     ),
     Endpoint("DELETE", "/plans/{code}", plans.delete, returns="plan", view=plan_view, summary="Delete a plan"),
     Endpoint(

@@ -54,7 +54,8 @@ _SLACK = Decimal("0.000001")
 def explain(reader: Reader, invoice_id: str) -> ExplainedInvoice:
     """An explanation of each line of the invoice and of its total. Raises `NotFound`.
 
-    Amounts, discounts and taxes are the stored ones. Events are looked up again: those of the line's
+    Amounts, discounts and taxes are the stored ones; charges and metrics are as they stood in the price version of each
+    line. Events are looked up again: those of the line's
     period, filter and group that had been received when the line was computed.
     """
     invoice = visible_invoice(reader, invoice_id)
@@ -66,7 +67,10 @@ def explain(reader: Reader, invoice_id: str) -> ExplainedInvoice:
     return ExplainedInvoice(
         invoice=invoice,
         fees=tuple(
-            replace(_explained(reader, invoice, fee, discounts_by_fee[fee.id]), prepaid=tuple(prepaid.get(fee.id, ())))
+            replace(
+                _explained(reader.as_of(fee.price_version), invoice, fee, discounts_by_fee[fee.id]),
+                prepaid=tuple(prepaid.get(fee.id, ())),
+            )
             for fee in fees
         ),
         steps=invoice_steps(invoice, fees, [(wallet.code, transaction.amount_cents) for wallet, transaction in paying]),
@@ -117,8 +121,8 @@ def _targets(reader: Reader, invoice: Invoice) -> Mapping[str, Targets]:
 def _usage(reader: Reader, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage | None, tuple[str, ...]]:
     """The events of a usage fee, how they were counted and how that was priced.
 
-    None for other fees and for true-ups. Steps that no longer lead to the fee, because its charge or metric has
-    changed, are left out.
+    None for other fees and for true-ups. Steps that no longer lead to the fee are left out: its charge or metric had
+    changed before price versions were kept.
     """
     if fee.charge_id is None or fee.billable_metric_id is None or fee.true_up_parent_fee_id is not None:
         return None, ()

@@ -31,6 +31,7 @@ def events_of_fee(reader: Reader, fee_id: str, paging: Paging) -> Page[Explained
     Other fees and true-ups have none. Raises `NotFound`.
     """
     fee = fee_by_id(reader, fee_id)
+    reader = reader.as_of(fee.price_version)
     events: Sequence[Event] = ()
     count = 0
     charge = None if fee.charge_id is None else reader.tx.get(Charge, fee.charge_id, deleted=True)

@@ -149,7 +149,7 @@ def subscription_bill(
 
 
 def recomputed_bill(reader: Reader, draft: Invoice, *, finalizing: bool) -> Bill:
-    """A draft recomputed from current records. Its billing periods do not change.
+    """A draft recomputed from current records. Of its billing periods only the plan and its price version change.
 
     Coupons and credits are used only while `finalizing`, so the total of a draft is an estimate.
     """
@@ -180,6 +180,8 @@ def _rated_bill(reader: Reader, invoice: Invoice, contexts: Sequence[BillingCont
             replace(
                 with_counted_usage(reader, context.period, context.definition),
                 definition=_kept_definition(reader, context, finalizing=finalizing),
+                plan_id=context.plan.id,
+                price_version=None,
             )
             for context in contexts
         ],

@@ -11,6 +11,7 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import Coupon
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.price_comparisons import ComparedSubscription, last_month
+from usagebill.core.price_versions import PlanVersion
 from usagebill.core.pricing_units import PricingUnit
 from usagebill.core.taxes import Tax
 from usagebill.operations import add_ons, billable_metrics, coupons, plans, pricing_units, taxes
@@ -21,7 +22,7 @@ from usagebill.runtime.work import Reader
 from usagebill.views.add_ons import add_on_view
 from usagebill.views.billable_metrics import BillableMetricView, billable_metric_view
 from usagebill.views.coupons import coupon_view
-from usagebill.views.plans import DeletedPlan, PlanSummary, charge_view, fixed_charge_view, plan_view
+from usagebill.views.plans import DeletedPlan, PlanSummary, charge_view, fixed_charge_view, plan_version_view, plan_view
 from usagebill.views.pricing_units import pricing_unit_view
 from usagebill.views.taxes import tax_details
 
@@ -79,7 +80,12 @@ class Plans(Resource):
 
     permission = "plan"
 
-    views: ClassVar[Views] = {Plan: plan_view, Charge: charge_view, FixedCharge: fixed_charge_view}
+    views: ClassVar[Views] = {
+        Plan: plan_view,
+        Charge: charge_view,
+        FixedCharge: fixed_charge_view,
+        PlanVersion: plan_version_view,
+    }
     messages: ClassVar[Messages] = {
         "plan.created": Message("A plan was created.", PlanSummary),
         "plan.updated": Message("A plan was updated.", PlanSummary),
@@ -109,6 +115,7 @@ class Plans(Resource):
 
     get = query(plan_by_code)
     list = query(plans.list_all)
+    list_versions = query(plans.list_versions)
     delete = command(plans.delete)
     create_charge = command(plans.create_charge)
     update_charge = command(plans.update_charge)

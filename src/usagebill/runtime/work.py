@@ -13,6 +13,7 @@ from usagebill.core.activity_logs import LIBRARY, SYSTEM, Actor, Change
 from usagebill.core.jobs import Job
 from usagebill.core.organizations import Organization
 from usagebill.core.payment_providers import PaymentConnection
+from usagebill.core.price_versions import PriceChange, is_new_version, kind_name, plan_id_of
 from usagebill.core.provider_requests import ProviderFailure as PaymentFailure, Request
 from usagebill.core.tasks import DeliverWebhook, Task
 from usagebill.core.tax_providers import ProviderFailure, ProviderTaxes, TaxConnection, TaxQuestion
@@ -144,6 +145,16 @@ class Reader:
         other.now = instant
         other.known_at = known_at or instant
         return other
+
+    def as_of(self, price_version: int | None) -> Reader:
+        """A reader of all definitions as they stood in that price version; None: in the oldest that is known."""
+        former = self.tx.as_of(price_version or 0)
+        if former is self.tx:
+            return self
+        reader = Reader(former, self.organization, self.now, self.settings, known_at=self.known_at)
+        reader._answers, reader._ids = self._answers, self._ids
+        reader._memory = self.cached(("as of", price_version or 0), dict)
+        return reader
 
     def without_memory(self) -> Self:
         """The same with an empty cache, for one item of a long iteration."""
@@ -310,8 +321,45 @@ class Work(Reader):
         finally:
             self.actor = actor
 
+    def as_of(self, price_version: int | None) -> Reader:
+        self._keep_versions()
+        return super().as_of(price_version)
+
+    @property
+    def price_version(self) -> int:
+        """The price version that bills of this unit of work are computed from, with what it has changed itself."""
+        self._keep_versions()
+        return self.tx.price_version
+
+    def _keep_versions(self) -> None:
+        """Make a price version of the definitions changed since the last call, if there are any."""
+        changes = [change for change in self.tx.take_redefined() if is_new_version(change)]
+        if not changes:
+            return
+        version, actor = self.tx.price_version + 1, self.actor
+        self.tx.insert(
+            *(
+                PriceChange(
+                    id=id,
+                    organization_id=self.organization.id,
+                    version=version,
+                    kind=kind_name(change.record),
+                    record_id=change.record.id,
+                    plan_id=plan_id_of(change.record),
+                    before=change.old,
+                    created_at=self.now,
+                    source=actor.source,
+                    api_key_id=None if actor.api_key is None else actor.api_key.id,
+                    user_email=actor.user_email,
+                    request_id=actor.request_id,
+                )
+                for id, change in zip(self.new_ids(len(changes)), changes, strict=True)
+            )
+        )
+
     def log_changes(self) -> None:
         """Log the changes since the last call; `Billing` calls it at the end of a unit of work."""
+        self._keep_versions()
         if self._log is not None:
             changes = self.tx.take_changes()
             if changes:

@@ -353,6 +353,15 @@ class Snapshot(Protocol):
     def organization_id(self) -> str | None:
         """The organization it is within; None: all of them."""
 
+    @property
+    def price_version(self) -> int:
+        """The newest price version, 0 before the first; that of `as_of`."""
+
+    def as_of(self, price_version: int) -> Snapshot:
+        """The same snapshot with all definitions (`core.price_versions`) as they stood in that price version, looked up
+        by id or by what never changes about them, such as the plan of a charge.
+        """
+
     def get(self, kind: type[R], id: str, *, deleted: bool = False) -> R | None:
         """The record with this id."""
 
@@ -476,6 +485,9 @@ class Transaction(Snapshot, Protocol):
 
     def take_changes(self) -> list[Change]:
         """The net change of each record of a logged table since the last call, in the order of first changes."""
+
+    def take_redefined(self) -> list[Change]:
+        """The net change of each definition since the last call, in the order of first changes."""
 
     def recount_lists(self) -> list[str]:
         """Make the counts of the lists with faults again; returns their tables."""

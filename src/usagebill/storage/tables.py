@@ -39,6 +39,7 @@ from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
 from usagebill.core.payments import Payment, PaymentMethod, PaymentPage, ProviderNotice, RefundAttempt
 from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan
+from usagebill.core.price_versions import PriceChange
 from usagebill.core.pricing_units import PricingUnit
 from usagebill.core.progressive_billing import LifetimeUsage
 from usagebill.core.recurring_rules import RecurringTransactionRule
@@ -155,6 +156,11 @@ TABLES: tuple[Table, ...] = (
         name="plans",
         indexes=(("code",), ("parent_id",), ("usage_thresholds",), ("amount_currency",)),
         listing=Listing(facets=(Flag("is_original", missing("parent_id")),)),
+    ),
+    Table(
+        kind=PriceChange,
+        name="price_changes",
+        indexes=(("version DESC",), ("record_id", "version"), ("plan_id", "version DESC")),
     ),
     Table(
         kind=Charge, name="charges", indexes=(("plan_id",), ("billable_metric_id", "pay_in_advance"), ("parent_id",))

@@ -101,6 +101,7 @@ class ExplainedFeeView(TypedDict):
     taxes: list[ExplainedTaxView]
     taxes_amount_cents: int
     prepaid_credits: list[PrepaymentView]
+    price_version: int | None
 
 
 class StepView(TypedDict):
@@ -151,6 +152,7 @@ def _fee_view(explained: ExplainedFee) -> ExplainedFeeView:
         "taxes": [_tax_view(tax) for tax in explained.taxes],
         "taxes_amount_cents": fee.taxes_amount_cents,
         "prepaid_credits": [_prepayment_view(prepayment) for prepayment in explained.prepaid],
+        "price_version": explained.fee.price_version,
     }
 
 

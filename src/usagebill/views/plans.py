@@ -6,15 +6,22 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import NotRequired, TypedDict
 
+from usagebill.core.activity_logs import changed_values
+from usagebill.core.add_ons import AddOn
+from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.numbers import decimal_text
 from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, MinimumCommitment, Plan, UsageThreshold
+from usagebill.core.price_versions import ChangedDefinition, Definition, PlanVersion
 from usagebill.core.pricing import displayed_properties
+from usagebill.core.taxes import Tax
 from usagebill.queries.entitlements import plan_features
 from usagebill.queries.plans import plan_definition, plan_thresholds, priced_metric, sold_add_on
 from usagebill.runtime.work import Reader
+from usagebill.views.add_ons import add_on_view
+from usagebill.views.billable_metrics import billable_metric_view
 from usagebill.views.entitlements import WrappedEntitlementView, wrapped_entitlements
 from usagebill.views.formats import DecimalText, Id, Instant, instant_text, plain_number
-from usagebill.views.taxes import TaxView, taxes_view
+from usagebill.views.taxes import TaxView, tax_view, taxes_view
 
 
 class AppliedPricingUnitView(TypedDict):
@@ -266,3 +273,72 @@ def plan_view(reader: Reader, plan: Plan) -> PlanView:
         **plan_summary(reader, plan),
         "fixed_charges": [fixed_charge_view(reader, fixed_charge) for fixed_charge in fixed_charges],
     }
+
+
+class ChangedDefinitionView(TypedDict):
+    kind: str
+    svc_id: Id
+    code: str | None
+    activity: str
+    changes: Mapping[str, object]
+
+
+class PlanVersionView(TypedDict):
+    version: int
+    created_at: Instant
+    source: str | None
+    api_key_id: Id | None
+    user_email: str | None
+    request_id: str | None
+    changes: list[ChangedDefinitionView]
+
+
+def plan_version_view(reader: Reader, version: PlanVersion) -> PlanVersionView:
+    """A version of a plan, with the values before and after of each field that it changed."""
+    return {
+        "version": version.version,
+        "created_at": instant_text(version.created_at),
+        "source": version.source,
+        "api_key_id": version.api_key_id,
+        "user_email": version.user_email,
+        "request_id": version.request_id,
+        "changes": [_changed_definition(reader, version.version, changed) for changed in version.changes],
+    }
+
+
+# Numbers of other records that use a definition, which do not belong to it.
+_COUNTS = "_count"
+
+
+def _changed_definition(reader: Reader, version: int, changed: ChangedDefinition) -> ChangedDefinitionView:
+    before = _definition(reader.as_of(version - 1), changed.before)
+    after = _definition(reader.as_of(version), changed.after)
+    is_gone = getattr(changed.after, "deleted_at", None) is not None
+    differences = {} if changed.before is None or is_gone else changed_values(before, after)
+    return {
+        "kind": changed.kind,
+        "svc_id": changed.id,
+        "code": getattr(changed.after or changed.before, "code", None),
+        "activity": "created" if changed.before is None else "deleted" if is_gone else "updated",
+        "changes": {name: values for name, values in differences.items() if not name.endswith(_COUNTS)},
+    }
+
+
+def _definition(reader: Reader, record: Definition | None) -> Mapping[str, object]:
+    """A definition of a plan as JSON, by itself: charges of a plan are definitions of their own."""
+    match record:
+        case Plan():
+            shown: Mapping[str, object] = {**deleted_plan(reader, record)}
+            return {name: value for name, value in shown.items() if name != "charges"}
+        case Charge():
+            return {**charge_view(reader, record)}
+        case FixedCharge():
+            return {**fixed_charge_view(reader, record)}
+        case BillableMetric():
+            return {**billable_metric_view(reader, record)}
+        case AddOn():
+            return {**add_on_view(reader, record)}
+        case Tax():
+            return {**tax_view(reader, record)}
+        case _:
+            return {}

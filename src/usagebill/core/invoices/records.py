@@ -253,6 +253,8 @@ class BillingPeriod:
     counted: CountedUsage | None = None
     # What a draft of a subscription that has ended bills, whatever its plan becomes; None if that is the plan as it is.
     definition: PlanDefinition | None = None
+    # The price version that its fees were computed from; None for a period billed before versions were kept.
+    price_version: int | None = None
 
     @property
     def last_day_from(self) -> datetime | None:

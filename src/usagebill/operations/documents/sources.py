@@ -110,15 +110,16 @@ def _locale(customer: Mapping[str, object]) -> str | None:
 def _prorated(reader: Reader, fees: tuple[Fee, ...]) -> tuple[frozenset[str], frozenset[str]]:
     """The ids of charges and fixed charges prorated by the day, and those weighted by the second."""
     averaged, per_second = set(), set()
-    for id in {fee.charge_id for fee in fees if fee.charge_id}:
-        charge = reader.tx.get(Charge, id, deleted=True)
-        metric = None if charge is None else reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
+    for id, version in {(fee.charge_id, fee.price_version) for fee in fees if fee.charge_id}:
+        then = reader.as_of(version)
+        charge = then.tx.get(Charge, id, deleted=True)
+        metric = None if charge is None else then.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
         if metric is not None and AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL:
             per_second.add(id)
         elif charge is not None and charge.prorated:
             averaged.add(id)
-    for id in {fee.fixed_charge_id for fee in fees if fee.fixed_charge_id}:
-        fixed = reader.tx.get(FixedCharge, id, deleted=True)
+    for id, version in {(fee.fixed_charge_id, fee.price_version) for fee in fees if fee.fixed_charge_id}:
+        fixed = reader.as_of(version).tx.get(FixedCharge, id, deleted=True)
         if fixed is not None and fixed.prorated:
             averaged.add(id)
     return frozenset(averaged), frozenset(per_second)

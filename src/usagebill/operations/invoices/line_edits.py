@@ -175,7 +175,8 @@ def _line(
             raise NotFound("subscription", request.subscription_id)
         fee = _new(reader, invoice, period, request)
     adjustments.check_units(request.units, request.unit_amount)
-    reprice = None if period is None else repricing(reader, plan_definition(reader, period.plan_id), fee)
+    then = reader.as_of(fee.price_version)
+    reprice = None if period is None else repricing(then, plan_definition(then, period.plan_id), fee)
     return adjusted(
         fee,
         units=request.units if isinstance(request.units, Decimal) else None,
@@ -200,8 +201,9 @@ def _new(reader: Reader, invoice: Invoice, period: BillingPeriod, sent_fields: R
         charge_filter_id=sent_fields.charge_filter_id,
         fixed_charge_id=sent_fields.fixed_charge_id,
     )
-    line = adjustments.line_in_period(reader, invoice, period, request)
-    fee = empty_fee(reader, billing_context(reader, invoice, period), line)
+    then = reader.as_of(period.price_version)
+    line = adjustments.line_in_period(then, invoice, period, request)
+    fee = empty_fee(then, billing_context(then, invoice, period), line)
     if fee is None:
         raise NotFound("charge", sent_fields.charge_id)
-    return fee
+    return replace(fee, price_version=period.price_version)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from usagebill.core.bills import Bill, Step
+from usagebill.core.copies import replace
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.life_cycle import IN_ARREARS, WHOLE_REASONS
 from usagebill.core.invoices.records import BillingPeriod, Invoice
@@ -18,12 +21,15 @@ from usagebill.operations.wallet_ledger import pay, want_refresh
 from usagebill.runtime.work import Work
 from usagebill.storage.conditions import eq
 
+T = TypeVar("T")
+
 
 def record(work: Work, bill: Bill) -> Invoice:
     """Store the bill, and take its invoice to its `step`. The invoice's number is taken last.
 
     The bill's lines replace those of a stored invoice; the credit notes of a draft follow them.
     """
+    bill = _named_version(work, bill)
     invoice = bill.invoice
     former: list[Fee] = []
     if bill.is_new:
@@ -67,6 +73,23 @@ def record(work: Work, bill: Bill) -> Invoice:
     if bill.payment is not None:
         payment_receipts.issue(work, bill.payment)
     return invoice
+
+
+def _named_version(work: Work, bill: Bill) -> Bill:
+    """The bill with the price version on those fees and billing periods that were computed now and have none yet."""
+    version = work.price_version
+
+    def named(record: T) -> T:
+        if not isinstance(record, Fee | BillingPeriod) or record.price_version is not None:
+            return record
+        return replace(record, price_version=version)
+
+    return replace(
+        bill,
+        fees=tuple(map(named, bill.fees)),
+        periods=tuple(map(named, bill.periods)),
+        changed=tuple(map(named, bill.changed)),
+    )
 
 
 def _bills_usage(record: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from usagebill.core.copies import replace
 from usagebill.core.fees import Fee
 from usagebill.core.tax_providers import TaxSubject
 from usagebill.core.taxes import taxed_fee
@@ -15,6 +16,7 @@ from usagebill.views.fees import untaxed_fee_view
 
 def keep_standalone(work: Work, fee: Fee) -> Fee:
     """Tax and store a fee that no invoice holds yet, and send its messages."""
+    fee = replace(fee, price_version=work.price_version)
     customer = customer_of(work, fee)
     if connection_of(work, customer) is None:
         kept = taxed_fee(fee, fee_taxes(work, customer, fee), work.now, work.new_id)

@@ -49,3 +49,4 @@ from usagebill.operations.plans.overrides import (
     override as override,
 )
 from usagebill.operations.plans.update import update as update
+from usagebill.operations.plans.versions import list_versions as list_versions

@@ -43,13 +43,14 @@ def recounted(
     for period in periods:
         if subscribed.count(period.subscription_id) > 1:
             continue
+        then = reader.as_of(period.price_version)
         period_fees = [fee for fee in fees if fee.subscription_id == period.subscription_id]
         match period.invoicing_reason:
             case InvoicingReason.STARTING | InvoicingReason.PERIODIC | InvoicingReason.TERMINATING:
                 counted_at = invoice.finalized_at or invoice.created_at
-                yield from WholePeriod(reader, invoice, period, period_fees, notes, counted_at).findings()
+                yield from WholePeriod(then, invoice, period, period_fees, notes, counted_at).findings()
             case InvoicingReason.PROGRESSIVE_BILLING:
-                yield from UsageSoFar(reader, invoice, period, period_fees, notes, invoice.created_at).findings()
+                yield from UsageSoFar(then, invoice, period, period_fees, notes, invoice.created_at).findings()
             case InvoicingReason.IN_ADVANCE:
                 yield from lines_in_advance(reader, invoice, period, period_fees, notes)
             case InvoicingReason.IN_ADVANCE_PERIODIC:

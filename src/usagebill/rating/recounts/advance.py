@@ -29,6 +29,7 @@ from usagebill.core.recounts import (
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.billing_periods import boundaries_of
 from usagebill.queries.contracts import contract_of
+from usagebill.queries.plans import plan_definition
 from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.events import event_price
 from usagebill.rating.fees.fixed_charges import added_units_fee
@@ -52,16 +53,17 @@ def lines_in_advance(
     reader: Reader, invoice: Invoice, period: BillingPeriod, fees: Sequence[Fee], notes: Recounts
 ) -> Iterator[Finding]:
     for fee in fees:
+        then = reader.as_of(fee.price_version)
         if fee.event_transaction_id is not None:
-            yield from _event_fee(reader, fee, invoice.number, period, notes)
+            yield from _event_fee(then, fee, invoice.number, period, notes)
         elif fee.fee_type == FeeType.FIXED_CHARGE:
-            yield from _added_units(reader, invoice, period, fee, notes)
+            yield from _added_units(then, invoice, period, fee, notes)
 
 
 def _added_units(
     reader: Reader, invoice: Invoice, period: BillingPeriod, fee: Fee, notes: Recounts
 ) -> Iterator[Finding]:
-    context = context_as_of(reader, invoice, period, invoice.created_at)
+    context = context_as_of(reader, invoice, period, invoice.created_at, fee.price_version)
     charge = next((charge for charge in context.definition.fixed_charges if charge.id == fee.fixed_charge_id), None)
     if charge is None:
         notes.leave(fee, CHANGED)
@@ -69,7 +71,7 @@ def _added_units(
     expected = added_units_fee(reader.at(invoice.created_at), context, charge, period.timestamp)
 
     def doubt() -> str | None:
-        if touched(charge, invoice.created_at) or context.subscription.plan_id != period.plan_id:
+        if touched(charge, invoice.created_at, fee.price_version) or context.subscription.plan_id != period.plan_id:
             return CHANGED
         return INVOICES_CHANGED if are_others_changed(reader, invoice, invoice.created_at) else None
 
@@ -91,10 +93,11 @@ def _line_findings(
 
 def fee_without_invoice(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator[Finding]:
     """Recount a fee without invoice: of an event, or of a renewal."""
+    then = reader.as_of(fee.price_version)
     if fee.event_transaction_id is not None:
-        yield from _event_fee(reader, fee, number, None, notes)
+        yield from _event_fee(then, fee, number, None, notes)
     elif fee.fee_type == FeeType.CHARGE:
-        yield from _renewal(reader, fee, number, notes)
+        yield from _renewal(then, fee, number, notes)
 
 
 def _renewal(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator[Finding]:
@@ -113,7 +116,7 @@ def _renewal(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator
         notes.leave(fee, UNKNOWN_PERIOD)
         return
     at = fee.created_at
-    context = context_as_of(reader, invoice, period, at)
+    context = context_as_of(reader, invoice, period, at, fee.price_version)
     charge = next((charge for charge in context.definition.charges if charge.id == fee.charge_id), None)
     if charge is None:
         notes.leave(fee, CHANGED)
@@ -125,7 +128,7 @@ def _renewal(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator
         return next((line for line in lines if line_key(line) == line_key(fee)), None)
 
     def doubt() -> str | None:
-        if touched(charge, at) or touched(metric, at):
+        if touched(charge, at, fee.price_version) or touched(metric, at, fee.price_version):
             return CHANGED
         if has_moved(reader, period):
             return MOVED
@@ -150,7 +153,7 @@ def _event_fee(
     named = reader.tx.events.named(subscription.external_id, [fee.event_transaction_id or ""])
     event = next((candidate for candidate in named if candidate.code == metric.code), None)
     if event is None:
-        reason = CHANGED if touched(metric, fee.created_at) else None
+        reason = CHANGED if touched(metric, fee.created_at, fee.price_version) else None
         yield from _line_findings(fee, number, fee.invoice_id or fee.id, None, lambda: reason, notes)
         return
     billing = _event_billing(reader, fee, charge, subscription, event, period)
@@ -179,7 +182,7 @@ def _event_fee(
         return line
 
     def doubt() -> str | None:
-        if touched(charge, event.created_at) or touched(metric, event.created_at):
+        if any(touched(record, event.created_at, fee.price_version) for record in (charge, metric)):
             return CHANGED
         if period is None or charge.prorated:
             of_subscription = eq("subscription_id", subscription.id)
@@ -201,7 +204,11 @@ def _event_billing(
     reader: Reader, fee: Fee, charge: Charge, subscription: Subscription, event: Event, period: BillingPeriod | None
 ) -> EventBilling | None:
     """The charges period in which an event was billed; None if it is no longer known."""
-    definition = definition_then(reader, charge.plan_id, fee.created_at)
+    definition = (
+        definition_then(reader, charge.plan_id, fee.created_at)
+        if fee.price_version is None
+        else plan_definition(reader, charge.plan_id)
+    )
     if period is not None:
         boundaries = boundaries_of(period)
         if boundaries.charges is None:

@@ -16,6 +16,8 @@ from usagebill.core.plans import Charge, FixedCharge, FixedChargeUnits, Plan, Pl
 from usagebill.core.recounts import SAME_INSTANT, is_changed_beside
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.billing_periods import BillingContext, billing_context
+from usagebill.queries.contracts import contract_of
+from usagebill.queries.subscriptions import find_subscription
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, at_least, at_most, eq, ne, within
 from usagebill.storage.event_queries import EventQuery
@@ -67,8 +69,16 @@ def _plan_then(
     return period.plan_id if plan is None or plan.created_at > at else plan.id
 
 
-def context_as_of(reader: Reader, invoice: Invoice, period: BillingPeriod, at: datetime) -> BillingContext:
-    """The billing period with the plan that billed it."""
+def context_as_of(
+    reader: Reader, invoice: Invoice, period: BillingPeriod, at: datetime, price_version: int | None
+) -> BillingContext:
+    """The billing period with the plan that billed it, as it stood in the price version, of which `reader` is; as it is
+    now if none was kept.
+    """
+    if price_version is not None:
+        subscription = find_subscription(reader, period.subscription_id)
+        then = None if subscription is None else replace(subscription, plan_id=period.plan_id)
+        return billing_context(reader, invoice, period, None if then is None else contract_of(reader, then))
     context = billing_context(reader, invoice, period)
     if period.definition is not None:
         return context

@@ -8,11 +8,12 @@ from datetime import datetime
 
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation
 from usagebill.core.audit import Finding
+from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.plans import Charge, PlanDefinition
+from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition
 from usagebill.core.recounts import (
     CHANGED,
     INVOICES_CHANGED,
@@ -64,11 +65,20 @@ class Lines:
         self.fees = fees
         self.notes = notes
         self.at = at
-        self.context = context_as_of(reader, invoice, period, at)
+        self.context = context_as_of(reader, invoice, period, at, period.price_version)
 
     def findings(self) -> Iterator[Finding]:
         """Recount all lines."""
         yield from self.usage_findings()
+
+    @property
+    def unknown(self) -> str | None:
+        """The reason for which a line of a charge that the plan did not have may be right."""
+        return CHANGED if self.period.price_version is None else None
+
+    def touched(self, record: Charge | FixedCharge | BillableMetric | Plan) -> bool:
+        """Whether the definition may have been another one when the lines were made."""
+        return touched(record, self.at, self.period.price_version)
 
     def usage_findings(self) -> Iterator[Finding]:
         """Recount the usage, charge by charge."""
@@ -77,7 +87,7 @@ class Lines:
         for charge in charges:
             yield from self._charge(charge, [fee for fee in usage_fees if fee.charge_id == charge.id])
         known = {charge.id for charge in charges}
-        yield from self.judge((), [fee for fee in usage_fees if fee.charge_id not in known], lambda _: CHANGED)
+        yield from self.judge((), [fee for fee in usage_fees if fee.charge_id not in known], lambda _: self.unknown)
 
     def expected_usage(self, charge: Charge, at: datetime) -> list[Fee]:
         """The lines of a charge, counted from the events received by `at`."""
@@ -153,7 +163,7 @@ class Lines:
         """The reason for which the lines of a charge may differ without being wrong; None if there is none."""
         context, at = self.context, self.at
         metric = context.definition.metrics[charge.billable_metric_id]
-        if touched(charge, at) or touched(metric, at) or context.subscription.plan_id != self.period.plan_id:
+        if self.touched(charge) or self.touched(metric) or context.subscription.plan_id != self.period.plan_id:
             return CHANGED
         is_level = AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL
         if (charge.prorated or is_level) and has_moved(self.reader, self.period):
@@ -200,7 +210,7 @@ class WholePeriod(Lines):
         stored, definition = self._of(FeeType.SUBSCRIPTION), self.context.definition
         plan = definition.plan
         kept = stored[0].amount_details.get("plan_amount_cents") if stored else None
-        if kept is not None and touched(plan, self.at):
+        if kept is not None and self.touched(plan):
             plan = replace(plan, amount_cents=int(str(kept)))
         definition = replace(definition, plan=plan)
         fee = subscription_fee(self.reader.at(self.at), replace(self.context, definition=definition))
@@ -216,7 +226,9 @@ class WholePeriod(Lines):
 
         def doubt(fee: Fee) -> str | None:
             charge = charges.get(fee.fixed_charge_id or "")
-            if charge is None or touched(charge, self.at):
+            if charge is None:
+                return self.unknown
+            if self.touched(charge):
                 return CHANGED
             return units_doubt(self.reader, self.period, self.at) or self._fee_doubt()
 
@@ -229,7 +241,7 @@ class WholePeriod(Lines):
 
     def _fee_doubt(self) -> str | None:
         """The reason for which a line based on the plan and on earlier bills may differ without being wrong."""
-        if touched(self.context.definition.plan, self.at):
+        if self.touched(self.context.definition.plan):
             return CHANGED
         if self.context.subscription.plan_id != self.period.plan_id:
             return CHANGED

@@ -20,6 +20,7 @@ from usagebill.core.invoices.records import CreditType
 from usagebill.core.ledger import Account, DocumentType
 from usagebill.core.payment_providers import KINDS as PAYMENT_KINDS
 from usagebill.core.payments import NoticeStatus
+from usagebill.core.price_versions import KINDS
 from usagebill.core.provider_requests import PayableType
 from usagebill.core.recurring_rules import RuleStatus
 from usagebill.core.security_logs import LOG_TYPES
@@ -353,6 +354,21 @@ SHOWN: Mapping[str, Field | str] = {
     "ExplainedFee.type": Field("The type of the fee.", values=tuple(FeeType)),
     "ExplainedFee.name": Field("The name on the invoice."),
     "ExplainedFee.usage": Field("How its units were counted; null for fees without usage."),
+    "price_version": Field(
+        "The price version that it was computed from; null for fees from before versions were kept.", example=17
+    ),
+    "PlanVersion.version": Field(
+        "The number of the version, counted over all prices of the organization; 0 for the plan as it stood when"
+        " versions began to be kept."
+    ),
+    "PlanVersion.source": Field("Who changed it; null for version 0.", values=tuple(ActivitySource)),
+    "PlanVersion.changes": Field("What changed: the plan, its charges, or what these price and are taxed by."),
+    "PlanVersion.created_at": Field("When the change was made, from which instant on it counts."),
+    "ChangedDefinition.svc_id": Field("The id of what changed."),
+    "ChangedDefinition.kind": Field("What changed.", values=tuple(KINDS)),
+    "ChangedDefinition.code": Field("Its code."),
+    "ChangedDefinition.activity": Field("What became of it.", values=("created", "updated", "deleted")),
+    "ChangedDefinition.changes": Field("Field -> its value before and after, of what was updated."),
     "ExplainedFee.taxes": Field("The taxes on it, each with its amount."),
     "arithmetic": Field("The computation, line by line."),
     "counting": Field("How events became units, line by line."),

@@ -71,14 +71,14 @@ class PostgresTransaction(SqlTransaction):
         """Run `change`; if it raises, only its own effects are undone, and the exception propagates."""
         memory, pending = self._memory, self._pending
         assert pending is not None, "a snapshot has no savepoints"
-        entitling, changes = set(memory.entitling), dict(memory.changes)
+        entitling, changes, redefined = set(memory.entitling), dict(memory.changes), dict(memory.redefined)
         held = set() if self._locks is None else set(self._locks.held)
         savepoint = pending.savepoint()
         try:
             result = change()
         except BaseException:
             memory.clear()
-            memory.entitling, memory.changes = entitling, changes
+            memory.entitling, memory.changes, memory.redefined = entitling, changes, redefined
             if self._locks is not None:
                 # Locks taken within it are released too.
                 self._locks.held &= held

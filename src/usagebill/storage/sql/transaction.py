@@ -5,13 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar, cast
 
 from usagebill.core.activity_logs import Change
+from usagebill.core.price_versions import VERSIONED, PriceChange
 from usagebill.core.processes import Process
-from usagebill.storage.conditions import Condition, Order, within
+from usagebill.storage.conditions import Condition, Order, asc, desc, eq, more, within
 from usagebill.storage.every_engine import instant_text
 from usagebill.storage.listings import CountFault, Total
 from usagebill.storage.preloaded import Preloaded
@@ -45,6 +47,19 @@ class Statements(Protocol):
     def executemany(self, sql: str, rows: Sequence[Sequence[Any]], /) -> Any: ...
 
 
+# What has changed: a record by its kind and its id, before and after.
+_Changed = dict[tuple[type, str], tuple[Any, Any]]
+
+
+def _note(changes: _Changed, kind: type, id: str, old: object, new: object) -> None:
+    earlier = changes.get((kind, id))
+    changes[kind, id] = (old if earlier is None else earlier[0], new)
+
+
+def _as_changes(taken: _Changed) -> list[Change]:
+    return [Change(old, new) for old, new in taken.values() if old is not new]
+
+
 class Memory:
     """A transaction's cache: records by id, and results of queries.
 
@@ -63,7 +78,9 @@ class Memory:
         # The organizations whose entitlements may have changed.
         self.entitling: set[str] = set()
         # Records of logged tables, before and after.
-        self.changes: dict[tuple[type, str], tuple[Any, Any]] = {}
+        self.changes: _Changed = {}
+        # Definitions, before and after, that have no price version yet.
+        self.redefined: _Changed = {}
 
     def clear(self) -> None:
         self.records.clear()
@@ -94,9 +111,34 @@ class SqlTransaction(ABC):
         self._preloaded = memory.preloaded.setdefault(organization_id, Preloaded())
         self._lists = None if organization_id is None else Lists(self._ask, dialect, organization_id)
 
+    # The price version whose definitions are read; None: as they are now.
+    _price_version: int | None = None
+
     @property
     def organization_id(self) -> str | None:
         return self._organization_id
+
+    @property
+    def price_version(self) -> int:
+        if self._price_version is not None:
+            return self._price_version
+        newest = self.first(PriceChange, order=[desc("version")])
+        return 0 if newest is None else newest.version
+
+    def as_of(self, price_version: int) -> Self:
+        if price_version >= self.price_version:
+            return self
+        former = copy(self)
+        former._price_version = price_version
+        return former
+
+    def _former(self, kind: type[R], id: str, current: R | None) -> R | None:
+        """The record as it stood in the price version that is read; `current` is the record as it is."""
+        if self._price_version is None or kind not in VERSIONED:
+            return current
+        since = eq("record_id", id), more("version", self._price_version)
+        change = self.first(PriceChange, *since, order=[asc("version")])
+        return current if change is None else cast(R | None, change.before)
 
     # What engines do in their own way
 
@@ -152,6 +194,8 @@ class SqlTransaction(ABC):
             self._known[kind, id] = record
         if self._organization_id is not None and getattr(record, "organization_id", None) != self._organization_id:
             return None
+        # What was made later is read as it is by whoever knows its id.
+        record = self._former(kind, id, record) or record
         if not deleted and getattr(record, "deleted_at", None) is not None:
             return None
         return record
@@ -182,6 +226,32 @@ class SqlTransaction(ABC):
         limit: int | None = None,
         offset: int = 0,
         deleted: bool = False,
+    ) -> list[R]:
+        if self._price_version is not None and kind in VERSIONED:
+            return self._find_former(kind, conditions, order, deleted=deleted)[offset:][:limit]
+        return self._find(kind, conditions, order, limit, offset, deleted=deleted)
+
+    def _find_former(
+        self, kind: type[R], conditions: Sequence[Condition], order: Sequence[Order], *, deleted: bool
+    ) -> list[R]:
+        """`conditions` and `order` are about fields that do not change, such as the plan of a charge."""
+        named = self._find(kind, conditions, order, None, 0, deleted=True)
+        former = [self._former(kind, record.id, record) for record in named]  # type: ignore[attr-defined]
+        return [
+            record
+            for record in former
+            if record is not None and (deleted or getattr(record, "deleted_at", None) is None)
+        ]
+
+    def _find(
+        self,
+        kind: type[R],
+        conditions: Sequence[Condition],
+        order: Sequence[Order],
+        limit: int | None,
+        offset: int,
+        *,
+        deleted: bool,
     ) -> list[R]:
         preloaded = self._preloaded.find(kind, conditions, order, limit, offset, deleted=deleted)
         if preloaded is not None:
@@ -310,8 +380,7 @@ class SqlTransaction(ABC):
         self._raise_version(record)
         if table.entitles:
             self._memory.entitling.add(record.organization_id)
-        if kind in TOLD:
-            self._changed(kind, record.id, None, record)
+        self._changed(kind, record.id, None, record)
 
     def replace(self, record: object, *, former: object | None = None) -> None:
         table = self._written(record)
@@ -330,8 +399,7 @@ class SqlTransaction(ABC):
                 self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
         self._known[kind, id] = record
         self._preloaded_of(record).wrote(record)
-        if kind in TOLD:
-            self._changed(kind, id, old, record)
+        self._changed(kind, id, old, record)
 
     def delete(self, *records: object) -> None:
         for record in records:
@@ -339,7 +407,7 @@ class SqlTransaction(ABC):
             kind: Any = type(record)
             id: str = record.id  # type: ignore[attr-defined]
             self._raise_version(record)
-            if self._delete(record) and kind in TOLD:
+            if self._delete(record):
                 self._changed(kind, id, record, None)
             if table.entitles:
                 self._memory.entitling.add(record.organization_id)  # type: ignore[attr-defined]
@@ -353,12 +421,18 @@ class SqlTransaction(ABC):
         return self._memory.preloaded.setdefault(owner, Preloaded())
 
     def _changed(self, kind: type, id: str, old: object, new: object) -> None:
-        earlier = self._memory.changes.get((kind, id))
-        self._memory.changes[kind, id] = (old if earlier is None else earlier[0], new)
+        if kind in TOLD:
+            _note(self._memory.changes, kind, id, old, new)
+        if kind in VERSIONED:
+            _note(self._memory.redefined, kind, id, old, new)
 
     def take_changes(self) -> list[Change]:
         taken, self._memory.changes = self._memory.changes, {}
-        return [Change(old, new) for old, new in taken.values() if old is not new]
+        return _as_changes(taken)
+
+    def take_redefined(self) -> list[Change]:
+        taken, self._memory.redefined = self._memory.redefined, {}
+        return _as_changes(taken)
 
     # Versions
 

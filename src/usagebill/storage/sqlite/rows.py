@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -136,11 +136,37 @@ def _column(name: str, hint: Any) -> Column:
         return Column(name, str, instant_text, datetime.fromisoformat)
     if inner is date:
         return Column(name, str, date.isoformat, date.fromisoformat)
+    if len(options) > 1 and all(is_dataclass(option) for option in options):
+        return _column_of_kinds(name, options)
     if isinstance(inner, type) and issubclass(inner, Enum):
         members = {member.value: member for member in inner}
         return Column(name, str, str if issubclass(inner, str) else lambda member: member.value, members.__getitem__)
     decoder = msgspec.json.Decoder(hint, strict=False, float_hook=Decimal)
     return Column(name, str, lambda value: _json.encode(value).decode(), decoder.decode, is_plain=False)
+
+
+class _Named(msgspec.Struct):
+    """A record with the name of its kind."""
+
+    kind: str
+    record: msgspec.Raw
+
+
+def _column_of_kinds(name: str, kinds: Sequence[type]) -> Column:
+    """A column of records of several kinds."""
+    decoders: dict[str, msgspec.json.Decoder[Any]] = {
+        kind.__name__: msgspec.json.Decoder(kind, strict=False, float_hook=Decimal) for kind in kinds
+    }
+    named = msgspec.json.Decoder(_Named)
+
+    def encode(record: Any) -> str:
+        return _json.encode(_Named(type(record).__name__, msgspec.Raw(_json.encode(record)))).decode()
+
+    def decode(text: str) -> Any:
+        stored = named.decode(text)
+        return decoders[stored.kind].decode(stored.record)
+
+    return Column(name, str, encode, decode, is_plain=False)
 
 
 _codecs: dict[type, Codec] = {}

@@ -87,14 +87,15 @@ class SqliteTransaction(SqlTransaction):
     def savepoint(self, change: Callable[[], T]) -> T:
         """Run `change`; if it raises, only its effects are undone, and the exception propagates."""
         memory = self._memory
-        unwritten, entitling, changes = self._list_writes.state(), set(memory.entitling), dict(memory.changes)
+        unwritten, entitling = self._list_writes.state(), set(memory.entitling)
+        changes, redefined = dict(memory.changes), dict(memory.redefined)
         self._connection.execute("SAVEPOINT attempt")
         try:
             result = change()
         except BaseException as problem:
             memory.clear()
             self._list_writes.restore(unwritten)
-            memory.entitling, memory.changes = entitling, changes
+            memory.entitling, memory.changes, memory.redefined = entitling, changes, redefined
             if not self._connection.in_transaction:
                 raise problem if isinstance(problem, TransactionLost) else TransactionLost(problem) from problem
             self._connection.execute("ROLLBACK TO attempt")
