@@ -263,6 +263,32 @@ def test_money_that_the_bank_took_back_is_not_refunded(doors: Doors) -> None:
         "POST", "/credit_notes/estimate", credit_note={"invoice_id": invoice["svc_id"], "items": items}
     )
     assert estimate["estimated_credit_note"]["max_refundable_amount_cents"] == 0
+    # Nor with a void.
+    path, asked = f"/api/v1/invoices/{invoice['svc_id']}/void", {"generate_credit_note": True, "refund_amount": 400}
+    status, answer = doors.box.request("POST", path, json=asked)
+    assert (status, answer["error_details"]) == (422, {"refund_amount": ["dispute_lost"]})
+    assert doors.reread(invoice)["status"] == "finalized"
+
+
+def test_a_payment_that_came_twice_and_was_disputed_is_not_given_back_as_well(doors: Doors) -> None:
+    invoice = doors.invoice()
+    doors.page(invoice)
+    session = next(iter(doors.pages()))
+    doors.notice(doors.stripe.page_paid(session, amount=1350))
+    (payment,) = doors.payments()
+    doors.notice(doors.stripe.dispute_closed(payment["provider_payment_id"]))
+    status, answer = doors.box.request("POST", f"/api/v1/payments/{payment['svc_id']}/refund")
+    assert (status, answer["error_details"]) == (422, {"base": ["dispute_lost"]})
+    assert doors.stripe.refunds == {}
+
+
+def test_a_payment_of_which_nothing_is_too_much_is_not_refunded(doors: Doors) -> None:
+    invoice = paid_in_parts(doors)
+    (payment, *_) = doors.payments()
+    status, answer = doors.box.request("POST", f"/api/v1/payments/{payment['svc_id']}/refund")
+    assert (status, answer["code"]) == (405, "nothing_to_refund")
+    assert "(it is" not in answer["message"]
+    assert doors.reread(invoice)["payment_status"] == "succeeded"
 
 
 @pytest.mark.parametrize(
@@ -270,6 +296,7 @@ def test_money_that_the_bank_took_back_is_not_refunded(doors: Doors) -> None:
     [
         ("paid_at", "2024-03-05T12:00:01Z", "date_in_the_future"),
         ("amount_currency", "USD", "currencies_does_not_match"),
+        ("currency", "USD", "currencies_does_not_match"),
     ],
 )
 def test_a_payment_by_hand_that_cannot_be_is_refused(doors: Doors, field: str, value: str, code: str) -> None:
@@ -279,7 +306,7 @@ def test_a_payment_by_hand_that_cannot_be_is_refused(doors: Doors, field: str, v
     status, answer = doors.box.request("POST", "/api/v1/payments", json=sent)
     assert (status, answer["error_details"]) == (422, {field: [code]})
     assert doors.due_cents() == 1050
-    right = {"paid_at": "2024-03-05T12:00:00Z", "amount_currency": "EUR"}
+    right = {"paid_at": "2024-03-05T12:00:00Z", "amount_currency": "EUR", "currency": "EUR"}
     doors._ask("POST", "/payments", payment={**payment, **right})
     doors.assert_paid(invoice)
 

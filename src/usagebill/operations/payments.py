@@ -38,6 +38,7 @@ class PaymentInput:
     reference: Maybe[str] = described("Your reference of the payment.", example="bank transfer 17", required="create")
     paid_at: Maybe[object] = described("When it was paid: not in the future.", default="now")
     amount_currency: Maybe[str] = described("The currency of the amount: that of the invoice.", default="the same")
+    currency: Maybe[str] = described("As `amount_currency`, by the name that invoices have for it.")
 
 
 @Input
@@ -65,8 +66,9 @@ def create(work: Work, request: PaymentInput) -> Payment:
     problems = payment_errors(invoice, amount, reference)
     if paid_at > work.now:
         problems["paid_at"] = ["date_in_the_future"]
-    if request.amount_currency and request.amount_currency != invoice.currency:
-        problems["amount_currency"] = ["currencies_does_not_match"]
+    for name, currency in (("amount_currency", request.amount_currency), ("currency", request.currency)):
+        if currency and currency != invoice.currency:
+            problems[name] = ["currencies_does_not_match"]
     if any(
         payment_request.payment_status == PaymentStatus.SUCCEEDED
         for payment_request in requests_of_invoice(work, invoice.id)

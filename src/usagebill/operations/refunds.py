@@ -147,12 +147,14 @@ def refund(work: Work, payment_id: str, request: RefundInput) -> Payment:
         raise Invalid(amount_cents="value_is_out_of_range")
     if is_given(request.by_hand):
         deny_unknown(work, "payment_id", payment.id)
+    if payment.status == TakenBack.DISPUTED:
+        raise Invalid(base="dispute_lost")
     connection = find_connection(work, payment.connection_id)
     surplus = _surplus(work, payment)
     if _is_outcome_unknown(work, "payment_id", payment.id):
         raise NotAllowed("refund_outcome_unknown")
     if connection is None or not surplus:
-        raise NotAllowed("nothing_to_refund", "nothing was paid with it beyond what is due")
+        raise NotAllowed("nothing_to_refund")
     by_hand = bool(value_or(request.by_hand, False))
     if not by_hand and _refunding_connection(work, payment) is None:
         raise NotAllowed("feature_not_supported")

@@ -184,7 +184,9 @@ def on_surplus(work: Work, progressive: Invoice, surplus: Surplus) -> list[Credi
 
 
 def check_void_amounts(reader: Reader, invoice: Invoice, *, credit_cents: int, refund_cents: int) -> None:
-    """Raises `Invalid` if a void would give back more than the invoice allows."""
+    """Raises `Invalid` if a void would give back more than the invoice allows, or what the bank has taken back."""
+    if refund_cents > 0 and invoice.payment_dispute_lost_at is not None:
+        raise Invalid(refund_amount="dispute_lost")
     parts = Parts(credit=credit_cents, refund=refund_cents)
     if not takes_void_parts(balance_of(reader, invoice), parts):
         raise Invalid(credit_refund_amount="total_amount_exceeds_invoice_amount")
