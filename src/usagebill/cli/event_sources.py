@@ -175,6 +175,57 @@ def _started(start: Callable[[], KafkaConsumer]) -> KafkaConsumer:
         raise click.ClickException(str(problem)) from problem
 
 
+@click.command("drain-outbox")
+@click.option(
+    "--from",
+    "application",
+    required=True,
+    envvar="USAGEBILL_OUTBOX",
+    show_envvar=True,
+    metavar="URL",
+    help="The application's database, as SQLAlchemy writes it: sqlite:////srv/app.db, mysql+pymysql://..., ...",
+)
+@click.option("--table", default="usagebill_outbox", show_default=True)
+@click.option("--every", type=Seconds(), default=1.0, show_default=True, help="Seconds.")
+@click.option("--once", is_flag=True, help="Take the events that are there, and exit.")
+@organization_option
+@database()
+def drain_outbox(application: str, table: str, every: float, once: bool, organization: str | None, path: str) -> None:
+    """Ingest the events that an application notes in its own database, and remove them there.
+
+    `usagebill.outbox` writes them, in the application's transactions. Needs `pip install sqlalchemy`. `usagebill events
+    refused` lists what is not an event.
+    """
+    try:
+        import sqlalchemy
+    except ImportError as problem:
+        raise click.ClickException("an outbox needs SQLAlchemy: pip install sqlalchemy") from problem
+    from usagebill.outbox import Outbox
+    from usagebill.sources.outboxes import OutboxDrain, OutboxFailed
+
+    configure()
+    stopping = _until_told()
+    try:
+        outbox, engine = Outbox(table), sqlalchemy.create_engine(application)
+    except (ValueError, ImportError, sqlalchemy.exc.ArgumentError) as problem:
+        raise click.UsageError(str(problem)) from problem
+    with opened(path, organization) as billing:
+        drain = OutboxDrain(billing, engine.connect, outbox)
+
+        def take() -> bool:
+            outcome = drain.drain()
+            if not _is_nothing(outcome):
+                _say(drain.source, outcome)
+            return once
+
+        try:
+            _keep_taking(billing, drain.source, take, stopping, fails=once, every=every, waiting=drain.waiting)
+        except OutboxFailed as problem:
+            raise click.ClickException(str(problem)) from problem
+        finally:
+            engine.dispose()
+
+
 @click.command("consume-nats")
 @click.option("--server", "servers", required=True, multiple=True, envvar="USAGEBILL_NATS_SERVERS", show_envvar=True)
 @click.option("--stream", required=True, help="The stream that holds the events.")
@@ -298,4 +349,4 @@ def list_refused(
         click.echo(f"{len(rows)} of {page.total_count}; --limit shows more")
 
 
-COMMANDS = (watch, consume_kafka, consume_nats, list_sources, list_refused)
+COMMANDS = (watch, consume_kafka, consume_nats, drain_outbox, list_sources, list_refused)
