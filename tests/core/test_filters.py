@@ -130,8 +130,8 @@ class TestBuckets:
         bucket, rest = *buckets(filters, declared), default_bucket(filters, declared)
         groups = grouped([event for event in events if accepts(bucket, event)], ["country"])
         assert [(grouped_by(["country"], group), len(members)) for group, members in groups.items()] == [
-            ({"country": "us"}, 1),
             ({"country": "france"}, 1),
+            ({"country": "us"}, 1),
             ({"country": None}, 1),
         ]
         assert [event.id for event in events if accepts(rest, event)] == ["4"]

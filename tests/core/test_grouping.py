@@ -32,6 +32,14 @@ def test_groups_come_in_the_order_of_their_first_event() -> None:
     assert list(grouped(events, ["cloud"])) == [("b",), ("a",), ("c",)]
 
 
+def test_groups_whose_first_events_share_an_instant_come_in_the_order_of_their_values() -> None:
+    together = [
+        stored_event(str(number), {"cloud": cloud}, at=NOW, created_at=NOW)
+        for number, cloud in enumerate(["b", None, "a"])
+    ]
+    assert list(grouped([event(-1, cloud="c"), *together], ["cloud"])) == [("c",), ("a",), ("b",), (None,)]
+
+
 def test_no_event_is_one_group_without_values() -> None:
     [(group, members)] = grouped([], ["cloud", "region"]).items()
     assert grouped_by(["cloud", "region"], group) == {"cloud": None, "region": None}

@@ -357,6 +357,31 @@ def test_a_count_and_numbers_of_the_same_events_are_both_kept_up(
     assert organization.ask(lambda tx: list(tx.events.state_faults())) == []
 
 
+@pytest.mark.parametrize("aggregation", ["count_agg", "sum_agg", "unique_count_agg"])
+def test_groups_whose_first_events_share_an_instant_have_one_order(few: AnyStore, aggregation: str) -> None:
+    """The group us has an event that was stored before the others, but happened later."""
+    organization = new_organization(few)
+    question = EventQuery(
+        code="calls",
+        external_subscription_id="sub",
+        aggregation_type=aggregation,
+        field_name="value",
+        group_keys=("region",),
+    )
+    instants = [("us", 7200), ("us", 0), ("eu", 0), ("eu", 7200), (None, 0), ("ap", 1)]
+    organization.append(
+        *(
+            event(organization.id, number, {"value": number, "region": region}, at=second(at))
+            for number, (region, at) in enumerate(instants * 4)
+        )
+    )
+    wanted = [("eu",), ("us",), (None,), ("ap",)]
+    assert list(asked_of_events(few, organization, question)) == wanted
+    for _ in range(2):
+        assert list(organization.ask(lambda tx: tx.events.tallies(question))) == wanted
+        rolled_up(few)
+
+
 def test_many_subscriptions_with_different_series_are_rolled_up_together(few: AnyStore) -> None:
     organization = new_organization(few)
     # Of 18 subscriptions, six have a count and a sum, six only a count, and six only a sum.
@@ -940,7 +965,7 @@ def live(store: AnyStore, life: Sequence[tuple[str, Any]]) -> None:
             assert tallies == wanted
             if question.aggregation_type == "weighted_sum_agg":
                 assert digits(tallies) == digits(wanted)
-            assert list(tallies) == list(asked_of_events(store, organization, question))
+            assert list(tallies) == list(wanted) == list(asked_of_events(store, organization, question))
             return
         index = FilterIndex([ChargeFilter(str(place), values) for place, values in enumerate(filters)], {})
         question = replace(question, bucket=EventScope(matches={}))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from usagebill.core.events import Event, property_of
 
 TARGET_WALLET_KEY = "target_wallet_code"
+
+_Instant = TypeVar("_Instant")
 
 # One value per key, in the order of the keys; None if the property is missing, null or empty.
 Group: TypeAlias = tuple[str | None, ...]
@@ -31,11 +33,19 @@ def group_of(event: Event, keys: Sequence[str]) -> Group:
 
 
 def grouped(events: Iterable[Event], keys: Sequence[str]) -> dict[Group, list[Event]]:
-    """`events` by group, groups in the order of their first event in time; without events, a single group of Nones."""
+    """`events` by group, groups in the order of `place_of`; without events, a single group of Nones."""
     groups: dict[Group, list[Event]] = {}
     for event in sorted(events, key=lambda event: event.order):
         groups.setdefault(group_of(event, keys), []).append(event)
-    return groups or {(None,) * len(keys): []}
+    ordered = sorted(groups.items(), key=lambda item: place_of(item[1][0].timestamp, item[0]))
+    return dict(ordered) or {(None,) * len(keys): []}
+
+
+def place_of(first_at: _Instant, group: Group) -> tuple[_Instant, tuple[tuple[bool, str], ...]]:
+    """The place of a group among others: by the instant of its first event, for the same instant by its values, those
+    without last.
+    """
+    return first_at, tuple((value is None, value or "") for value in group)
 
 
 def target_wallet_code(group: Mapping[str, str | None]) -> str:

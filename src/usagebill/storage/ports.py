@@ -232,7 +232,7 @@ class EventLog(Protocol):
         """The events that match the query, streamed in order of time. Grouping is left to the caller."""
 
     def tallies(self, question: EventQuery) -> dict[Group, AggregateResult]:
-        """The query's aggregate of each group, in order of the groups' first events.
+        """The query's aggregate of each group, in the order of `core.grouping.place_of`.
 
         Events that do not count for the aggregation (`core.aggregation.counts`) belong to no group; if none counts,
         there is one group of Nones. Results equal the folds of `core.aggregation`, to the last digit. ValueError for an

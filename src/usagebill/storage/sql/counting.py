@@ -1,9 +1,9 @@
 """Usage counted from events: one query for each aggregation, exact to the last digit. No event becomes an object.
 
 Every aggregation works alike. SQL groups events by the query's group keys and by the values that decide which filter of
-a charge prices them (and unique counts by value); each row has the place of its first event, how many events it stands
-for, the sum of their prices, and what the aggregation needs. Rows are then merged by bucket and group. So rows of parts
-of the events may come from anywhere: `usage_totals` adds those that it keeps.
+a charge prices them (and unique counts by value); each row has the instant of its first event, how many events it
+stands for, the sum of their prices, and what the aggregation needs. Rows are then merged by bucket and group. So rows
+of parts of the events may come from anywhere: `usage_totals` adds those that it keeps.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, TypeAlias, assert_never
 from usagebill.core.aggregation import AggregateResult, Operation
 from usagebill.core.events import EventOrder
 from usagebill.core.filters import FilterIndex, Matches
+from usagebill.core.grouping import place_of
 from usagebill.core.numbers import ZERO, add
 from usagebill.storage.event_queries import COUNTED, Arrival, Counted, CountedAs, EventQuery, Group
 from usagebill.storage.event_rows import instant, microseconds
@@ -137,9 +138,9 @@ ALL: Final = Part()
 
 @dataclass(slots=True)
 class PartialAggregate:
-    """The aggregate of one group of one bucket; `first` is the place of its first event."""
+    """The aggregate of one group of one bucket; `first_at` is the instant of its first event."""
 
-    first: tuple[int, int]
+    first_at: int
     count: int = 0
     units: Decimal = ZERO
     amount: Decimal = ZERO
@@ -173,7 +174,7 @@ def merged(question: EventQuery, filters: FilterIndex | None, rows: Iterable[Row
     positions: dict[Row, tuple[int, ...]] = {}
     for row in rows:
         group, decisive = row[:groups], row[groups:deciding]
-        first_at, first_sequence, count, *columns = row[deciding:]
+        first_at, count, *columns = row[deciding:]
         if not count:
             continue
         if decisive not in positions:
@@ -182,9 +183,9 @@ def merged(question: EventQuery, filters: FilterIndex | None, rows: Iterable[Row
             bucket = buckets.setdefault(position, {})
             partial = bucket.get(group)
             if partial is None:
-                partial = bucket[group] = PartialAggregate((first_at, first_sequence))
+                partial = bucket[group] = PartialAggregate(first_at)
             else:
-                partial.first = min(partial.first, (first_at, first_sequence))
+                partial.first_at = min(partial.first_at, first_at)
             partial.count += count
             _merge(aggregation, partial, columns)
     return buckets
@@ -220,12 +221,12 @@ def _merge(aggregation: CountedAs, partial: PartialAggregate, columns: Sequence[
 
 
 def results(question: EventQuery, buckets: Buckets) -> dict[int, dict[Group, AggregateResult]]:
-    """See `storage.ports.EventLog.tallies_by_bucket`: groups are in the order of their first events."""
+    """See `storage.ports.EventLog.tallies_by_bucket`: groups are in the order of `place_of`."""
     aggregation = CountedAs(question.aggregation_type)
     return {
         position: {
             group: _result(aggregation, partial)
-            for group, partial in sorted(bucket.items(), key=lambda item: item[1].first)
+            for group, partial in sorted(bucket.items(), key=lambda item: place_of(item[1].first_at, item[0]))
         }
         for position, bucket in buckets.items()
     }
@@ -366,9 +367,7 @@ class EventCounts:
         """Rows for `merged`, of any aggregation but unique counts."""
         statement = Statement()
         names, events = self._each(statement, question, filters, part)
-        columns = ", ".join(
-            [*names, "MIN(timestamp)", "MIN(sequence)", "COUNT(*)", self._paid(question), *self._columns(question)]
-        )
+        columns = ", ".join([*names, "MIN(timestamp)", "COUNT(*)", self._paid(question), *self._columns(question)])
         return self._run(statement, f"SELECT {columns} FROM ({events}) e{self._counting(question)}{_grouped(names)}")
 
     def fill_in_latest(
@@ -398,20 +397,20 @@ class EventCounts:
     ) -> tuple[list[Row], bool]:
         """Rows for `merged` of a unique count, as if every event added its value, and whether any names an operation.
 
-        `also` makes a query for further rows: the deciding columns, the value, the place of its first event, a price
+        `also` makes a query for further rows: the deciding columns, the value, the instant of its first event, a price
         and whether an operation was named.
         """
         statement = Statement()
         names, events = self._each(statement, question, filters, part)
         chosen = "".join(f"{name}, " for name in names)
         every = (
-            f"SELECT {chosen}value, timestamp AS first_at, sequence AS first_sequence, price,"
+            f"SELECT {chosen}value, timestamp AS first_at, price,"
             f" CASE WHEN spoken THEN 1 ELSE 0 END AS spoken FROM ({events}) e WHERE value IS NOT NULL"
         )
         if also is not None:
             every = f"{also(statement)} UNION ALL {every}"
         by_value = (
-            f"SELECT {chosen}MIN(first_at) AS first_at, MIN(first_sequence) AS first_sequence, COUNT(*) AS n,"
+            f"SELECT {chosen}MIN(first_at) AS first_at, COUNT(*) AS n,"
             f" {self._paid(question)} AS price, 1 AS added, value, MAX(spoken) AS spoken FROM ({every}) v"
             f"{_grouped([*names, 'value'])}"
         )
@@ -422,7 +421,7 @@ class EventCounts:
         """The rows of values counted: all events of a value are in one bucket, so the values need no names."""
         chosen = "".join(f"{name}, " for name in names)
         return (
-            f"SELECT {chosen}MIN(first_at), MIN(first_sequence), CAST(SUM(n) AS bigint), {self._paid(question)},"
+            f"SELECT {chosen}MIN(first_at), CAST(SUM(n) AS bigint), {self._paid(question)},"
             f" CAST(SUM(added) AS bigint), NULL, MAX(spoken) FROM ({by_value}) v{_grouped(names)}"
         )
 
@@ -440,7 +439,7 @@ class EventCounts:
         )
         of_latest = self._dialect.of_latest
         by_value = (
-            f"SELECT {chosen}MIN(timestamp) AS first_at, MIN(sequence) AS first_sequence, COUNT(*) AS n,"
+            f"SELECT {chosen}MIN(timestamp) AS first_at, COUNT(*) AS n,"
             f" {self._paid(question)} AS price, CASE WHEN {of_latest('operation')} = '{_ADD}' THEN 1 ELSE 0 END AS"
             f" added, value, {{}} FROM ({ranked}) r{_grouped([*names, 'value'])}"
         )

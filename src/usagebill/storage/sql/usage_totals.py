@@ -7,6 +7,7 @@ events, their sum, their largest number, their prices, the first and the last in
 received. All of these can be merged in any order, and each is exact. Values are kept by calendar month, each with its
 first and last event. Filters of a charge are no part of a series: they are resolved over the values of its keys when it
 is read, as they are over those of events. So prices and filters may change, and an edit of either changes no total.
+Processes of older versions beside this one read `first_sequence`, too.
 
 **When.** A query that counts `WORTH_A_SERIES` events notes the series that would have answered it (`MissingSeries`),
 and the worker (or the next writer of events) begins it. From then on the series takes part in rolling up; what was
@@ -408,7 +409,7 @@ class Usage:
             CountedAs.WEIGHTED_SUM: (dialect.sum_of("total"), dialect.sum_of("moment"), "MAX(last_at)"),
         }
         columns = [f"{sql} AS {name}" for name, sql in deciding.items()]
-        columns += ["MIN(first_at)", "MIN(first_sequence)", "CAST(SUM(n) AS bigint)"]
+        columns += ["MIN(first_at)", "CAST(SUM(n) AS bigint)"]
         columns.append(dialect.sum_of("paid") if question.amounts else dialect.no_number)
         columns += kept[CountedAs(question.aggregation_type)]
         parts = " UNION ALL ".join(
@@ -455,7 +456,7 @@ class Usage:
             columns = "".join(f"{sql} AS {name}, " for name, sql in scope.deciding().items())
             tests = " AND ".join([kept(statement), *scope.of_properties()])
             return (
-                f"SELECT {columns}value, first_at, first_sequence, {self._dialect.no_number} AS price, 0 AS spoken"
+                f"SELECT {columns}value, first_at, {self._dialect.no_number} AS price, 0 AS spoken"
                 f" FROM usage_totals s WHERE {tests}"
             )
 
@@ -471,8 +472,8 @@ class Usage:
     def _order_by_first_event(
         self, question: EventQuery, filters: FilterIndex | None, buckets: Buckets, bounds: Bounds
     ) -> None:
-        """Set the places of the groups' first events, which are read from the earliest until all have one: each stretch
-        of time is four times as long as the one before.
+        """Set the instants of the groups' first events, which are read from the earliest until all have one: each
+        stretch of time is four times as long as the one before.
         """
         waiting = {
             (position, group): partial for position, bucket in buckets.items() for group, partial in bucket.items()
@@ -485,7 +486,7 @@ class Usage:
                 for group, seen in bucket.items():
                     partial: PartialAggregate | None = waiting.pop((position, group), None)
                     if partial is not None:
-                        partial.first = seen.first
+                        partial.first_at = seen.first_at
             first, length = first + length, 4 * length
 
 
