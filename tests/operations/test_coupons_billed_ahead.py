@@ -336,3 +336,45 @@ def test_a_draft_has_given_back_what_fell_before_a_later_coupon_is_shared(box: S
     notes = box.get("/credit_notes")["credit_notes"]
     assert [note["total_amount_cents"] for note in notes] == [5000 - 1300]
     assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize("grace", [0, 3])
+@pytest.mark.parametrize("ending", ["sub", "other"])
+@pytest.mark.parametrize("periods", [1, 2])
+def test_a_coupon_that_runs_out_reduces_the_subscription_that_is_billed_first(
+    periods: int, ending: str, grace: int
+) -> None:
+    """The use is that of `sub`, whose threshold was passed first, until one of them is billed apart."""
+    costs = []
+    for ahead in (False, True):
+        with Scenario(now="2024-01-01T00:00:00Z") as box:
+            box.customer(billing_configuration={"invoice_grace_period": grace})
+            coupon = {"percentage_rate": "50", "frequency": "recurring", "frequency_duration": periods}
+            both_used(box, coupon, ahead=ahead)
+            box.travel_to("2024-01-20T00:00:00Z")
+            box.unsubscribe(ending)
+            box.travel_to("2024-01-25T00:00:00Z")
+            left = applied(box)["frequency_duration_remaining"]
+            box.event("level", "other" if ending == "sub" else "sub", value=12)
+            box.travel_to("2024-02-05T01:00:00Z")
+            costs.append((left, cost(box), applied(box)["frequency_duration_remaining"]))
+            assert box.billing.audit().findings == ()
+    wanted = (0, 500 + 1200, 0) if periods == 1 else (1, 500 + 600, 0)
+    assert costs[0] == wanted
+    assert costs[1][1:] == wanted[1:]
+
+
+def test_a_use_whose_usage_fell_passes_to_the_other_subscription_in_whichever_order_they_are_billed() -> None:
+    remaining = []
+    for ahead in (False, True):
+        with Scenario(now="2024-01-01T00:00:00Z") as box:
+            box.customer()
+            subscribed(box, 0, percentage_rate="50", frequency="recurring", frequency_duration=2)
+            box.put("/plans/basic", plan={"usage_thresholds": [{"amount_cents": 500}] if ahead else []})
+            box.subscribe(external_id="other")
+            for id, level in (("other", 10), ("sub", 10), ("other", 0)):
+                box.event("level", id, value=level)
+            box.travel_to("2024-02-01T01:00:00Z")
+            remaining.append((cost(box), applied(box)["frequency_duration_remaining"]))
+            assert box.billing.audit().findings == ()
+    assert remaining == [(500, 1), (500, 1)]

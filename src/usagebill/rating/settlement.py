@@ -11,14 +11,14 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.contracts import Contract, Parties
 from usagebill.core.copies import replace
-from usagebill.core.coupons import AppliedCoupon, CouponStatus
+from usagebill.core.coupons import AppliedCoupon, CouponStatus, ran_out
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus, CreditStatus
 from usagebill.core.customers import Customer
 from usagebill.core.error_details import TAX_ERROR, without
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoice_triggers import waits_for_taxes
 from usagebill.core.invoices.life_cycle import CONSUMING_TYPES, InvoiceStatus, InvoiceType
-from usagebill.core.invoices.progressive import discounts
+from usagebill.core.invoices.progressive import discounts, uses
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.invoices.totals import (
     AvailableCoupon,
@@ -41,7 +41,7 @@ from usagebill.queries.tax_connections import connection_of
 from usagebill.queries.taxes import taxes_for
 from usagebill.queries.wallets import drawable_transactions, usable_wallets
 from usagebill.runtime.work import Reader
-from usagebill.storage.conditions import eq, more, ne
+from usagebill.storage.conditions import eq, more, ne, within
 
 # From this many charges on, a plan is read as a whole instead of charge by charge.
 _SEVERAL = 2
@@ -87,6 +87,7 @@ def settle(
         progressive=progressive,
         available=available,
         given_beside=given_beside,
+        open_beside=_open_beside(reader, invoice, progressive),
     )
     undecided = replace(invoice, tax_status=_tax_status(reader, invoice, parties, fees))
     draft = settled(undecided, fees, inputs)
@@ -103,6 +104,20 @@ def _used_beside(
         return billed_beside(reader, invoice, periods)
     before = {earlier.id for billed in progressive for earlier in billed.before}
     return [other for other in used_together(reader, invoice, periods) if other.id not in before]
+
+
+def _open_beside(reader: Reader, invoice: Invoice, progressive: Sequence[ProgressiveBilled]) -> tuple[Invoice, ...]:
+    """The progressive billing invoices of open periods beside the one that `invoice` closes by itself, if one of these
+    may have the use of a coupon that has run out.
+    """
+    stages = [stage for billed in progressive for stage in billed.before]
+    held = [coupon.applied for billed in progressive for coupon in billed.coupons]
+    if invoice.invoice_type == InvoiceType.PROGRESSIVE_BILLING or {
+        applied.id for applied in held if ran_out(applied)
+    } <= uses(stages):
+        return ()
+    periods = reader.tx.find(BillingPeriod, within("invoice_id", [stage.id for stage in stages]))
+    return tuple(billed_beside(reader, stages[-1], periods))
 
 
 def _unprovided(invoice: Invoice) -> Invoice:

@@ -105,6 +105,17 @@ def with_use(invoices: Iterable[Invoice], applied_id: str) -> Invoice | None:
     return replace(invoice, credits=credits)
 
 
+def without_use(invoice: Invoice, applied_id: str) -> Invoice:
+    """The invoice, continuing the use of a coupon that another invoice has taken over from it."""
+    credits = tuple(
+        replace(line, continues=True, inherits_use=False)
+        if line.item_type == CreditType.COUPON and line.source_id == applied_id and line.is_use
+        else line
+        for line in invoice.credits
+    )
+    return invoice if credits == invoice.credits else replace(invoice, credits=credits)
+
+
 def with_returned(invoices: Sequence[Invoice], cents_of: Mapping[str, int]) -> list[Invoice]:
     """Those of these progressive billing invoices that give cents back to coupons (by applied coupon), with their
     lines: the last invoice first, each what its line still uses.

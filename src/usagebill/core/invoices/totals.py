@@ -31,7 +31,7 @@ from usagebill.core.coupons import (
 from usagebill.core.credit_notes import CreditNote, after_use, share_over_fees
 from usagebill.core.fees import Fee, TaxKeys
 from usagebill.core.invoices.life_cycle import InvoiceType
-from usagebill.core.invoices.progressive import discounts, uses, with_returned, with_use
+from usagebill.core.invoices.progressive import discounts, uses, with_returned, with_use, without_use
 from usagebill.core.invoices.records import Credit, CreditType, Invoice
 from usagebill.core.numbers import ZERO, add, subtract, total
 from usagebill.core.prepaid import AvailableWallet, allocated, invoiced_transaction, split_by_origin
@@ -92,7 +92,8 @@ class SettlementInputs:
     customer's credits of every kind; empty for a draft, or a type of invoice that uses none. `given_beside` are the
     cents, by applied coupon, by which other invoices reduce what a progressive billing invoice bills a part of, and
     whose use it continues: those of subscriptions that will share the period's invoice, and those that deducted the
-    voided one in whose place it is made.
+    voided one in whose place it is made. `open_beside` are the progressive billing invoices of such subscriptions whose
+    period is still open while this invoice closes a period by itself.
     """
 
     now: datetime
@@ -102,6 +103,7 @@ class SettlementInputs:
     progressive: tuple[ProgressiveBilled, ...] = ()
     available: tuple[object, ...] = ()
     given_beside: Mapping[str, int] = field(default_factory=dict)
+    open_beside: tuple[Invoice, ...] = ()
 
     def of(self, kind: type[T]) -> list[T]:
         """The available credits of one kind."""
@@ -159,7 +161,7 @@ def progressive_billing_step(draft: InvoiceInProgress, inputs: SettlementInputs)
     draft = replace(draft, continued=frozenset({*uses(stages), *inputs.given_beside}))
     for billed in inputs.progressive:
         draft = _progressive_credit(draft, billed, inputs)
-    return draft
+    return _with_own_uses(draft, inputs)
 
 
 def _progressive_credit(
@@ -171,8 +173,10 @@ def _progressive_credit(
     if billed.left_cents > limit:
         held_given = [(held.applied, held.targets, given[held.applied.id]) for held in billed.coupons]
         kept = kept_discounts(fees_before, held_given, inputs.plan_of, draft.invoice.currency)
+    lost = _lost(draft, billed, inputs)
+    kept = {id: cents for id, cents in kept.items() if id not in lost}
     back = {id: cents - kept.get(id, 0) for id, cents in given.items() if cents > kept.get(id, 0)}
-    draft = _with_coupons(draft, billed, given, back, inputs.now)
+    draft = _with_coupons(draft, billed, given, back, lost, inputs.now)
     left_cents = billed.left_cents - sum(back.values())
     if left_cents > limit:
         surplus = Surplus(invoice_id=billed.invoice_id, cents=left_cents - limit)
@@ -206,42 +210,42 @@ def _progressive_credit(
     return replace(draft, invoice=invoice, fees=fees)
 
 
+def _lost(draft: InvoiceInProgress, billed: ProgressiveBilled, inputs: SettlementInputs) -> frozenset[str]:
+    """The coupons of progressive billing invoices that have run out, of which these only continued a use of another
+    subscription: that is billed apart after all, and has had it.
+    """
+    had = {*draft.continued, *uses(inputs.open_beside)}
+    return frozenset(held.applied.id for held in billed.coupons if ran_out(held.applied) and held.applied.id not in had)
+
+
 def _with_coupons(
     draft: InvoiceInProgress,
     billed: ProgressiveBilled,
     given: Mapping[str, int],
     back: Mapping[str, int],
+    lost: frozenset[str],
     now: datetime,
 ) -> InvoiceInProgress:
     """The invoice, knowing what coupons have `given` on progressive billing invoices (cents, by applied coupon), of
-    which `back` goes back to them. A coupon that gets all of it back was not used. One that is left has been used: by
-    these invoices, if they continue the use of another subscription that is billed apart after all.
+    which `back` goes back to them. A coupon that gets all of it back was not used; of those `lost` the use is another
+    subscription's.
     """
     kept, returned = dict(draft.given), dict(draft.returned)
-    stages = {stage.id: stage for stage in (*billed.before, *with_returned(billed.before, back))}
-    continued, moved = set(draft.continued), [id for id in given if id in back]
+    stages = [stage for stage in with_returned(billed.before, back) if stage not in billed.before]
+    continued = set(draft.continued)
     for held in billed.coupons:
         id = held.applied.id
         before, cents = returned.get(id, held), given[id] - back.get(id, 0)
         if id in back:
             taken_cents = (before.applied.amount_cents or 0) - before.remaining_cents
-            applied = given_back(before.applied, held.coupon, now, taken_cents=taken_cents, is_used=cents > 0)
+            is_used = cents > 0 or id in lost
+            applied = given_back(before.applied, held.coupon, now, taken_cents=taken_cents, is_used=is_used)
             returned[id] = replace(before, applied=applied, remaining_cents=before.remaining_cents + back[id])
-            if cents == 0:
-                continued.discard(id)
-                continue
-        kept[id] = kept.get(id, 0) + cents
-        own = None if id in continued or before.applied.status != CouponStatus.ACTIVE else with_use(stages.values(), id)
-        if own is not None:
-            stages[own.id] = own
-            continued.add(id)
-            before = returned.get(id, held)
-            returned[id] = replace(before, applied=used(before.applied, 0, before.remaining_cents, now))
-            moved.append(id)
-    changed = (
-        *(stage for stage in stages.values() if stage not in billed.before),
-        *(returned[id].applied for id in dict.fromkeys(moved)),
-    )
+        if cents:
+            kept[id] = kept.get(id, 0) + cents
+        else:
+            continued.discard(id)
+    changed = (*stages, *(returned[held.applied.id].applied for held in billed.coupons if held.applied.id in back))
     return replace(
         draft,
         changed=(*draft.changed, *changed),
@@ -249,6 +253,37 @@ def _with_coupons(
         given=kept,
         continued=frozenset(continued),
     )
+
+
+def _with_own_uses(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
+    """The invoice, with a use of its own of each coupon that its progressive billing invoices go on using, though they
+    only continued the use of another subscription, which is billed apart after all.
+
+    If the coupon has run out, it takes over that use: the other subscription is billed later.
+    """
+    invoices = {stage.id: stage for billed in inputs.progressive for stage in billed.before}
+    invoices |= {one.id: one for one in (*inputs.open_beside, *draft.changed) if isinstance(one, Invoice)}
+    own = [stage.id for billed in inputs.progressive for stage in billed.before]
+    returned, continued, changed = dict(draft.returned), set(draft.continued), list(draft.changed)
+    for held in (held for billed in inputs.progressive for held in billed.coupons):
+        id = held.applied.id
+        before = returned.get(id, held)
+        is_active = before.applied.status == CouponStatus.ACTIVE
+        if id in continued or id not in draft.given or not (is_active or ran_out(before.applied)):
+            continue
+        heir = with_use([invoices[one] for one in own], id)
+        if heir is None:
+            continue
+        beside = [] if is_active else [without_use(one, id) for one in inputs.open_beside]
+        for one in (heir, *(other for other in beside if other not in inputs.open_beside)):
+            changed = [other for other in changed if not (isinstance(other, Invoice) and other.id == one.id)]
+            changed.append(one)
+            invoices[one.id] = one
+        continued.add(id)
+        if is_active:
+            returned[id] = replace(before, applied=used(before.applied, 0, before.remaining_cents, inputs.now))
+            changed.append(returned[id].applied)
+    return replace(draft, returned=returned, continued=frozenset(continued), changed=tuple(changed))
 
 
 def coupons_step(draft: InvoiceInProgress, inputs: SettlementInputs) -> InvoiceInProgress:
