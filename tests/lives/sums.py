@@ -153,7 +153,7 @@ def _documents(lived: Lived) -> Iterator[str]:
                     yield f"coupon {line.item_code} on {invoice.number} took {line.amount_cents} of {left}"
             elif terms["coupon_type"] == "percentage":
                 expected = _round(left * Fraction(terms["rate"]) / 100)
-                if line.amount_cents != expected and not _has_fallen(lived, invoice):
+                if line.amount_cents != expected:
                     yield f"coupon {line.item_code} on {invoice.number}: {expected}, took {line.amount_cents}"
             elif line.amount_cents > min(terms["amount_cents"], left):
                 yield f"coupon {line.item_code} on {invoice.number} took {line.amount_cents} of {left}"
@@ -169,12 +169,6 @@ def _documents(lived: Lived) -> Iterator[str]:
             tax = _round(net * Fraction(sum(rates, Decimal(0))) / 100)
             if abs(tax - invoice.taxes_amount_cents) > (1 if coupons else 0):
                 yield f"taxes of {invoice.number}: {tax}, shown {invoice.taxes_amount_cents}"
-
-
-def _has_fallen(lived: Lived, invoice: Invoice) -> bool:
-    """Whether a coupon got cents back for usage billed ahead: what another one then leaves of that is credited."""
-    together = _billed_with(lived, invoice)
-    return any(line.returned_cents for one in lived.invoices if one.id in together for line in one.credits)
 
 
 def _billed_ahead(lived: Lived) -> Iterator[str]:

@@ -378,3 +378,27 @@ def test_a_use_whose_usage_fell_passes_to_the_other_subscription_in_whichever_or
             remaining.append((cost(box), applied(box)["frequency_duration_remaining"]))
             assert box.billing.audit().findings == ()
     assert remaining == [(500, 1), (500, 1)]
+
+
+@pytest.mark.parametrize(
+    ("off", "kept"), [({"percentage_rate": "50"}, 300), ({"amount_cents": 500}, 100)], ids=["half", "5.00"]
+)
+def test_a_coupon_given_since_takes_nothing_off_what_is_left_of_usage_that_fell(
+    box: Scenario, off: dict[str, Any], kept: int
+) -> None:
+    """10.00 billed ahead for 5.00, of which 6.00 is left, and 20.00 of another subscription; 50 % off since then."""
+    subscribed(box, 0, frequency="forever", **off)
+    box.event("level", value=10)
+    box.subscribe(external_id="other", progressive_billing_disabled=True)
+    box.event("level", "other", value=20)
+    half = {"coupon_type": "percentage", "percentage_rate": "50", "frequency": "forever"}
+    box.post("/coupons", coupon={"name": "Half", "code": "half", "expiration": "no_expiration", **half})
+    box.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "half"})
+    box.event("level", value=6)
+    box.travel_to("2024-02-01T01:00:00Z")
+    _, january = box.invoices()
+    first = 1000 if "percentage_rate" in off else 0
+    assert january["sub_total_excluding_taxes_amount_cents"] == (2000 - first) // 2
+    (note,) = box.get("/credit_notes")["credit_notes"]
+    assert note["sub_total_excluding_taxes_amount_cents"] == 500 - kept
+    assert box.billing.audit().findings == ()

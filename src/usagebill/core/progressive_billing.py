@@ -199,9 +199,9 @@ def fees_billed_before(fees: Iterable[Fee], billed: Sequence[ProgressiveFee], su
     ]
 
 
-def paid_ahead(fees: Sequence[Fee], billed: Sequence[ProgressiveFee]) -> dict[str, Decimal]:
+def paid_ahead(fees: Sequence[Fee], billed: Sequence[ProgressiveFee], returned_cents: int) -> dict[str, Decimal]:
     """The cents (less coupons) that were billed before of each of `fees`, by id, less those by which its usage has
-    fallen since.
+    fallen since. Of these, `returned_cents` went back to coupons: they had not been paid.
     """
     fee_of = _by_usage(fees)
     amount_of = {fee.id: Decimal(fee.amount_cents) for fee in fees}
@@ -214,11 +214,17 @@ def paid_ahead(fees: Sequence[Fee], billed: Sequence[ProgressiveFee]) -> dict[st
             left = subtract(Decimal(earlier.amount_cents), earlier.given_back_cents)
             listed[fee_id] = add(listed.get(fee_id, ZERO), left)
             paid[fee_id] = add(paid.get(fee_id, ZERO), max(earlier.net_cents, ZERO))
+    fallen = {id: max(subtract(cents, amount_of[id]), ZERO) for id, cents in listed.items()}
+    unpaid = {
+        id: divide(multiply(fallen[id], max(subtract(cents, paid[id]), ZERO)), cents)
+        for id, cents in listed.items()
+        if cents > ZERO
+    }
+    returned = _scaled(unpaid, Decimal(returned_cents))
     return {
         id: kept
-        for id, cents in listed.items()
-        if (kept := min(subtract(paid[id], max(subtract(cents, amount_of[id]), ZERO)), amount_of[id])) > ZERO
-        and cents > ZERO
+        for id in returned
+        if (kept := min(subtract(paid[id], max(subtract(fallen[id], returned[id]), ZERO)), amount_of[id])) > ZERO
     }
 
 

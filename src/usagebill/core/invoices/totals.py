@@ -116,8 +116,9 @@ class InvoiceInProgress:
 
     `changed` are the coupons, credit notes, ... that it has used, as updated. `prepaid` are the wallet transactions
     that pay for it. `surpluses` are what progressive billing invoices billed and usage no longer justifies; the coupons
-    on these that got their part back are `returned`, by id. `given` are the discounts on the usage that it credits, by
-    applied coupon; `continued` those coupons of which that usage has a use.
+    on these that got their part back are `returned`, by id, and `returned_cents` that part, by the last such invoice.
+    `given` are the discounts on the usage that it credits, by applied coupon; `continued` those coupons of which that
+    usage has a use.
     """
 
     invoice: Invoice
@@ -126,6 +127,7 @@ class InvoiceInProgress:
     prepaid: tuple[WalletTransaction, ...] = ()
     surpluses: tuple[Surplus, ...] = ()
     returned: Mapping[str, AvailableCoupon] = field(default_factory=dict)
+    returned_cents: Mapping[str, int] = field(default_factory=dict)
     given: Mapping[str, int] = field(default_factory=dict)
     continued: frozenset[str] = frozenset()
 
@@ -177,7 +179,10 @@ def _progressive_credit(
     kept = {id: cents for id, cents in kept.items() if id not in lost}
     back = {id: cents - kept.get(id, 0) for id, cents in given.items() if cents > kept.get(id, 0)}
     draft = _with_coupons(draft, billed, given, back, lost, inputs.now)
-    left_cents = billed.left_cents - sum(back.values())
+    returned_cents = sum(back.values())
+    if returned_cents:
+        draft = replace(draft, returned_cents={**draft.returned_cents, billed.invoice_id: returned_cents})
+    left_cents = billed.left_cents - returned_cents
     if left_cents > limit:
         surplus = Surplus(invoice_id=billed.invoice_id, cents=left_cents - limit)
         draft = replace(draft, surpluses=(*draft.surpluses, surplus))
@@ -403,7 +408,8 @@ def _without_deductions(draft: InvoiceInProgress, inputs: SettlementInputs) -> t
     fees = {fee.id: replace(fee, precise_coupons_amount_cents=ZERO) for fee in draft.fees}
     paid: dict[str, Decimal] = {}
     for billed in inputs.progressive:
-        paid |= paid_ahead(fees_billed_before(draft.fees, billed.fees, billed.subscription_id), billed.fees)
+        before = fees_billed_before(draft.fees, billed.fees, billed.subscription_id)
+        paid |= paid_ahead(before, billed.fees, draft.returned_cents.get(billed.invoice_id, 0))
     for applied, targets in in_order(list(coupons.values())):
         # A coupon takes off what would be due without those invoices; what finds no room there, any fee takes, at last
         # even what was paid before.
