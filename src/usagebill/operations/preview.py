@@ -51,7 +51,7 @@ from usagebill.core.subscriptions import (
     start_of,
 )
 from usagebill.operations import coupons, customers
-from usagebill.operations.backlog import Unrelated, settle_backlog, without_backlog
+from usagebill.operations.backlog import Unrelated, catch_up, without_backlog
 from usagebill.operations.coupons import CouponInput
 from usagebill.operations.customer_currency import bill_in
 from usagebill.operations.customers import CustomerInput
@@ -153,7 +153,7 @@ def plan_change(
     """
 
     def play(future: Work) -> T | None:
-        settle_backlog(future, subscription.customer_id, needed=False)
+        catch_up(future, (subscription.customer_id,))
         current = future.tx.get(Subscription, subscription.id) or subscription
         try:
             at, invoice = _changed(future, current, plan_code)
@@ -187,7 +187,7 @@ def _customer(work: Work, request: PreviewInput) -> Customer:
     if external_id and len(sent) == 1:
         # Nothing of the customer changes, so nothing has to be decided again.
         stored = customer_by_external_id(work, str(external_id))
-        settle_backlog(work, stored.id, needed=False)
+        catch_up(work, (stored.id,))
         return customer_by_external_id(work, str(external_id))
     return customers.upsert(work, read(CustomerInput, sent))
 
@@ -341,6 +341,11 @@ def _complete(work: Work, invoice: Invoice | None) -> Invoice:
     return compute(work, invoice, finalizing=True)
 
 
+def _settle(later: Work, customer_id: str) -> None:
+    """Run the customer's jobs that will be due by then, its checks of thresholds included."""
+    catch_up(later, (customer_id,), needed=True, of_everyone=False)
+
+
 def _purchased(work: Work, customer: Customer, sent_fields: PreviewInput) -> tuple[datetime, Invoice]:
     plan = _plan(work, sent_fields.plan_code)
     begins = parse_instant(sent_fields.subscription_at) if sent_fields.subscription_at else work.now
@@ -378,7 +383,7 @@ def _begun(work: Work, pending: Subscription) -> tuple[datetime, Invoice]:
     )
     at = max(begins, work.now) + timedelta(minutes=5)
     later = work.at(at)
-    starting = _made(later, pending.customer_id, lambda: settle_backlog(later, pending.customer_id))
+    starting = _made(later, pending.customer_id, lambda: _settle(later, pending.customer_id))
     if starting is not None:
         return at, _complete(later, starting)
     active = later.tx.get(Subscription, pending.id)
@@ -396,11 +401,11 @@ def _continued(work: Work, subscriptions: Sequence[Subscription]) -> tuple[datet
     customer_id = subscriptions[0].customer_id
     if len(subscriptions) == 1 and (noticed := _trial_end_before(work, subscriptions[0], at)) is not None:
         later = work.at(noticed)
-        invoice = _made(later, customer_id, lambda: settle_backlog(later, customer_id))
+        invoice = _made(later, customer_id, lambda: _settle(later, customer_id))
         if invoice is not None:
             return noticed, _complete(later, invoice)
     later = work.at(at)
-    settle_backlog(later, customer_id)
+    _settle(later, customer_id)
     staying = []
     invoice = None
     for subscription in subscriptions:
@@ -420,7 +425,7 @@ def _continued(work: Work, subscriptions: Sequence[Subscription]) -> tuple[datet
 
 def _ended(work: Work, subscription: Subscription, at: datetime) -> tuple[datetime, Invoice]:
     later = work.at(at)
-    settle_backlog(later, subscription.customer_id)
+    _settle(later, subscription.customer_id)
     current = later.tx.get(Subscription, subscription.id) or subscription
     if current.status == SubscriptionStatus.ACTIVE:
         ending = replace(current, on_termination_invoice="generate")

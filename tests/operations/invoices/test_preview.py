@@ -338,3 +338,24 @@ def test_an_upgrade_credits_the_unused_days(box: Scenario) -> None:
         share(6200, 2, 31) - credited,
     )
     assert box.get("/subscriptions/sub")["subscription"]["plan_code"] == "basic"
+
+
+@pytest.mark.parametrize("customer", [{"external_id": "acme"}, {"external_id": "acme", "name": "Acme"}])
+@pytest.mark.parametrize("ends", [False, True])
+def test_what_a_threshold_will_bill_ahead_is_deducted(box: Scenario, customer: dict[str, Any], ends: bool) -> None:
+    """Thresholds that are set at 00:01 are checked at 00:05."""
+    box.plan(charge_on(box.metric("gb"), amount="1"), amount_cents=3100)
+    box.subscribe()
+    box.event("gb", value=10)
+    box.travel_to("2024-03-30T00:01:00Z")
+    box.put("/plans/basic", plan={"usage_thresholds": [{"amount_cents": 500}]})
+    terms = {"terminated_at": "2024-03-31T12:00:00Z"} if ends else {}
+    foreseen = preview(box, customer=customer, subscriptions={"external_ids": ["sub"], **terms})
+    if ends:
+        box.travel_to("2024-03-31T12:00:00Z")
+        box.unsubscribe()
+    box.travel_to("2024-04-01T01:00:00Z")
+    ahead, billed = box.invoices()
+    assert (ahead["invoice_type"], ahead["total_amount_cents"]) == ("progressive_billing", 1000)
+    assert billed["progressive_billing_credit_amount_cents"] == 1000
+    assert amounts(foreseen) == amounts(billed)
