@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import BytesIO
 
 import pytest
+from pypdf import PdfReader
 from tests.console.visitor import Visitor, invited
 from tests.scenarios import Scenario, charge_on
 
@@ -108,3 +110,32 @@ def test_the_audit_says_what_it_recounted_and_what_differs(box: Scenario, admin:
     assert "found." in page.partition('role="status"')[2].partition("</p>")[0]
     assert found.subject in page
     assert f'<td class="number" data-label="Expected">{found.expected}</td>' in page
+
+
+def text_of(pdf: bytes) -> str:
+    return " ".join(page.extract_text() for page in PdfReader(BytesIO(pdf)).pages)
+
+
+def test_an_invoice_is_shown_as_it_would_look_before_settings_are_saved(box: Scenario, admin: Visitor) -> None:
+    code = box.get("/billing_entities")["billing_entities"][0]["code"]
+    page = admin.page(f"/change/entities/{code}")
+    assert f'formaction="/console/entities/{code}/sample"' in page
+    fields = {"name": "Nord", "document_locale": "de", "invoice_footer": "Amtsgericht Kiel", "timezone": "UTC"}
+    before = box.get(f"/billing_entities/{code}")["billing_entity"]
+    assert admin.send_form(f"/entities/{code}/sample", **fields).status_code == 404
+    box.customer()
+    box.add_on("seat", 10_000)
+    fees = [{"add_on_code": "seat", "units": 1}]
+    invoice = box.post("/invoices", invoice={"external_customer_id": "acme", "fees": fees})["invoice"]
+    answer = admin.send_form(f"/entities/{code}/sample", **fields)
+    assert answer.headers["content-type"] == "application/pdf"
+    words = text_of(answer.content)
+    for text in ("Nord", "Rechnung", "Amtsgericht Kiel", invoice["number"]):
+        assert text in words, text
+    # Nothing of it is kept: the invoice is as it was issued.
+    assert box.get(f"/billing_entities/{code}")["billing_entity"] == before
+    issued = text_of(admin.ask("GET", f"/invoices/{invoice['svc_id']}/pdf").content)
+    assert "Amtsgericht Kiel" not in issued
+    assert admin.send_form(f"/entities/{code}/sample", **{**fields, "document_locale": "xx"}).status_code == 422
+    reader = Visitor(box.billing, invited(box.billing, Role.READ_ONLY))
+    assert reader.send_form(f"/entities/{code}/sample", **fields).status_code == 403

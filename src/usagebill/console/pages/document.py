@@ -14,20 +14,24 @@ from usagebill.console.visits import Visit
 DOCUMENTS = {"invoices": "invoices", "credit-notes": "credit_notes", "receipts": "payment_receipts"}
 
 
-def _pdf(resource: str, visit: Visit) -> Response:
-    id = visit.named("id")
-    number = visit.seat.ask(f"{resource}.get", id)["number"]
-    content = visit.seat.file(f"{resource}.pdf", id)
+def pdf_file(name: str, content: bytes) -> Response:
+    """A PDF of this name (without its ending), shown by the browser."""
     return Response(
         content,
         media_type="application/pdf",
         headers={
-            "content-disposition": f"inline; filename*=UTF-8''{quote(f'{number}.pdf', safe='')}",
+            "content-disposition": f"inline; filename*=UTF-8''{quote(f'{name}.pdf', safe='')}",
             # A browser's viewer of PDFs brings its own style.
             "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'",
             "x-frame-options": "SAMEORIGIN",
         },
     )
+
+
+def _pdf(resource: str, visit: Visit) -> Response:
+    id = visit.named("id")
+    number = visit.seat.ask(f"{resource}.get", id)["number"]
+    return pdf_file(number, visit.seat.file(f"{resource}.pdf", id))
 
 
 PAGES = tuple(Page(f"/{folder}/{{id}}/pdf", partial(_pdf, resource)) for folder, resource in DOCUMENTS.items())

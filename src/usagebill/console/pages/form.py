@@ -64,15 +64,8 @@ def _change(form: Form, visit: Visit) -> Response:
     if not visit.form:
         texts = {field.name: _text(field, record, currency) for field in form.fields}
         return _page(form, visit, record, texts)
-    # What was emptied is taken away.
-    emptied: dict[str, object] = {
-        field.name: [] if field.kind in (Kind.LIST, Kind.LINES) else None
-        for field in form.fields
-        if field.kind not in (Kind.FLAG, Kind.CHOICE) or field.is_optional_choice
-    }
     try:
-        every = (*form.fields, *form.changed_with)
-        sent = _placed(every, emptied | _typed(every, form, visit.form))
+        sent = changes_typed(form, visit.form)
         if form.is_upsert:
             made = visit.seat.ask(form.create, **{form.key: record[form.key]}, **sent)
         else:
@@ -80,6 +73,17 @@ def _change(form: Form, visit: Visit) -> Response:
     except BillingError as refusal:
         return _again(form, visit, record, refusal)
     return _shown(form, visit, made)
+
+
+def changes_typed(form: Form, typed: Mapping[str, str]) -> dict[str, object]:
+    """The arguments of a change that were typed; what was emptied is taken away. Raises `Invalid`."""
+    emptied: dict[str, object] = {
+        field.name: [] if field.kind in (Kind.LIST, Kind.LINES) else None
+        for field in form.fields
+        if field.kind not in (Kind.FLAG, Kind.CHOICE) or field.is_optional_choice
+    }
+    every = (*form.fields, *form.changed_with)
+    return _placed(every, emptied | _typed(every, form, typed))
 
 
 def _again(form: Form, visit: Visit, record: Any, refusal: BillingError) -> Response:
