@@ -54,6 +54,7 @@ from usagebill.core.tasks import (
     ProcessEvents,
     RefreshInvoice,
     RefreshWallets,
+    RemoveEvents,
     RescheduleCustomer,
     RescheduleEntity,
     RetryLimitedTaxes,
@@ -339,6 +340,14 @@ STORED: list[tuple[Task, str, str, str, str]] = [
     (EraseDocuments(organization_id="org", after="cus"), "org", "erase_documents:org", '{"after":"cus"}', ""),
     (CleanLogs(organization_id="org"), "org", "clean_logs:org", "{}", ""),
     (ForgetAnswers(organization_id="org"), "org", "forget_answers:org", "{}", ""),
+    (
+        RemoveEvents(organization_id="org", before=DUE, since=DUE, after="period", removed=3, again=DUE),
+        "org",
+        "remove_events:org",
+        '{"before":"2024-02-01T10:00:00+00:00","since":"2024-02-01T10:00:00+00:00","after":"period","removed":3'
+        ',"again":"2024-02-01T10:00:00+00:00"}',
+        "",
+    ),
     (
         CountUnbilledEvents(organization_id="org"),
         "org",

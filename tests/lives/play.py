@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,7 +34,7 @@ from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.http.api import Api
 from usagebill.http.app import routes
-from usagebill.operations import api_keys
+from usagebill.operations import api_keys, event_retention
 from usagebill.storage.conditions import asc, eq
 
 SUBSCRIPTION = "sub"
@@ -114,16 +115,21 @@ class Lived:
     metrics: dict[str, str] = field(default_factory=dict)
     plans: dict[str, str] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
+    # How many events were removed.
+    removed: int = 0
 
 
-def play(life: Life, *, late: bool = False, reopened: bool = False, backwards: bool = False) -> Lived:
+def play(
+    life: Life, *, late: bool = False, reopened: bool = False, backwards: bool = False, forgetful: bool = False
+) -> Lived:
     """Play the life to its end, and until all is billed.
 
     With `late`, workers stop where the life says `down`; with `reopened`, everything is in a file that is closed and
-    opened again before each step; with `backwards`, what is there before the life begins was made in another order.
+    opened again before each step; with `backwards`, what is there before the life begins was made in another order;
+    with `forgetful`, events are removed before each step once their period ended a month ago.
     """
     with ReopenedScenario(now=life.start) if reopened else Scenario(now=life.start) as box:
-        player = _Player(box, life, late=late, backwards=backwards)
+        player = _Player(box, life, late=late, backwards=backwards, forgetful=forgetful)
         player.play()
         return player.lived
 
@@ -145,11 +151,12 @@ class ReopenedScenario(Scenario):
 
 
 class _Player:
-    def __init__(self, box: Scenario, life: Life, *, late: bool, backwards: bool) -> None:
+    def __init__(self, box: Scenario, life: Life, *, late: bool, backwards: bool, forgetful: bool) -> None:
         self.box = box
         self.life = life
         self.late = late
         self.backwards = backwards
+        self.forgetful = forgetful
         self.lived = Lived(life=life)
         self.up_again: datetime | None = None
         # While nobody works, invoices are named as they were before, so that the same is chosen on time and late.
@@ -189,6 +196,8 @@ class _Player:
             self._try("DELETE", f"/subscriptions/{BESIDE}")
         self._run_what_is_due()
         self.box.travel_to(self.box.now + AFTERWARDS)
+        if self.forgetful:
+            self._forget()
         if foreseen is not None and len(made) == 1:
             (last,) = self._find(Invoice, eq("id", made[0].id))
             if last.status == "finalized" and foreseen != _net(last):
@@ -207,6 +216,15 @@ class _Player:
             self.box.travel_to(max(instant, self.box.now))
         else:
             self.box.jump_to(instant)
+        if self.forgetful:
+            self._forget()
+
+    def _forget(self) -> None:
+        billing = self.box.billing
+        removal = billing.reading(lambda reader: event_retention.begin(reader, 1))
+        while not removal.is_done:
+            removal = billing.writing(partial(event_retention.go_on, removal=removal))
+        self.lived.removed += removal.removed
 
     def _run_what_is_due(self) -> None:
         self.up_again = None

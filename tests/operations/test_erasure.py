@@ -73,7 +73,17 @@ _KEPT = frozenset(
         *("usage_thresholds", "activation_rules", "fixed_charge_units", "applied_taxes", "applied_custom_sections"),
         *("applied_usage_thresholds", "credits", "items", "fee_types", "paid_fees", "thresholds", "attempts"),
         *("payment_method", "error_codes", "tax_code", "provider", "question", "group", "value", "fingerprint"),
-        *("charges", "change", "values", "external_subscription_id", "plan", "counted", "definition", "item"),
+        *(
+            "charges",
+            "change",
+            "values",
+            "external_subscription_id",
+            "plan",
+            "counted",
+            "removed",
+            "definition",
+            "item",
+        ),
         *("filters", "grouped_by", "amount_details", "basis", "pricing_unit_details", "presentation_breakdowns"),
         *("content", "transaction_ids"),
     }

@@ -367,6 +367,24 @@ class EventsContract:
         events = organization.ask(lambda tx: tx.events.named("sub", names))
         assert [event.transaction_id for event in events] == [f"t{number}" for number in range(1199, 99, -1)]
 
+    def test_events_are_removed_by_subscription_and_transaction_id(
+        self, organization: Organization, other: Organization
+    ) -> None:
+        for one in (organization, other):
+            one.append(*(event(one.id, number, {"value": number}) for number in range(1200)))
+        organization.append(event(organization.id, 5000, transaction_id="t1", subscription="another"))
+        names = ["absent", *(f"t{number}" for number in range(1199))]
+        organization.store.write(organization.id, lambda tx: tx.events.remove("sub", names))
+        left = organization.ask(lambda tx: tx.events.find(EventFilter()))
+        assert sorted((event.external_subscription_id, event.transaction_id) for event in left) == [
+            ("another", "t1"),
+            ("sub", "t1199"),
+        ]
+        assert organization.units("sum_agg") == 1199
+        assert other.units("count_agg") == 1200
+        # One that was removed is no duplicate.
+        assert organization.append(event(organization.id, 6000, transaction_id="t5")) == []
+
     def test_received_is_about_arrival_and_leaves_its_end_out(self, organization: Organization) -> None:
         hour = timedelta(hours=1)
         for number in range(4):

@@ -392,6 +392,7 @@ TABLES_OF_VERSIONS = {
     71: "150f0a7fc4bdcc82",
     72: "f14745afacf4a33d",
     73: "66da8714617ce0f8",
+    74: "e9093939285f597b",
 }
 
 

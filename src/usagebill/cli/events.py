@@ -1,4 +1,4 @@
-"""`usagebill events`: import a file of events, idempotently, and list those that are not billed."""
+"""`usagebill events`: import a file of events, idempotently, list those that are not billed, remove old ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import click
@@ -15,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from usagebill.cli.options import as_json, database, opened, organization_option, print_json, print_table
 from usagebill.core.errors import Invalid
 from usagebill.core.unbilled import ABOUT_CODES, Reason
+from usagebill.operations import event_retention
 from usagebill.operations.events import EventInput
 from usagebill.requests.refusals import word
 from usagebill.sources.files import SUFFIXES, MissingPackage, Unreadable, length_of, source_name, suffix_of, take_file
@@ -39,7 +41,7 @@ _TEXTS = {
 
 @click.group()
 def events() -> None:
-    """Import events, list those that are not billed."""
+    """Import events, list those that are not billed, remove those of long billed periods."""
 
 
 @events.command("import")
@@ -181,3 +183,35 @@ def list_unbilled(
         print_table(columns, [{**row, **row["unbilled"]} for row in rows], "")
     if page.total_count > len(rows):
         click.echo(f"{len(rows)} of {page.total_count}; --limit shows more")
+
+
+@events.command()
+@click.option(
+    "--older-than-months",
+    "months",
+    type=click.IntRange(1, 1_200),
+    required=True,
+    help="Only of periods that ended so many months ago.",
+)
+@organization_option
+@database()
+@as_json
+def remove(months: int, organization: str | None, path: str, json_output: bool) -> None:
+    """Remove events of billed periods, for good: those that no later bill can need.
+
+    The number, sum and digest of a period's events stay with it, so that audits still know its lines. Export the events
+    before (`usagebill export events --raw`) to have them elsewhere. The same is done every day by the organization's
+    setting `event_retention_months`.
+    """
+    with opened(path, organization) as billing:
+        removal = billing.reading(lambda reader: event_retention.begin(reader, months))
+        while not removal.is_done:
+            removal = billing.writing(partial(event_retention.go_on, removal=removal))
+    if json_output:
+        print_json({"removed": removal.removed, "periods_kept": removal.kept})
+        return
+    click.echo(f"{removal.removed:,} events removed")
+    if removal.kept:
+        click.echo(
+            f"{removal.kept:,} periods keep theirs: an invoice is not final, or differs from what its events come to"
+        )

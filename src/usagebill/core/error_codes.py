@@ -31,6 +31,12 @@ CODES: Mapping[str, Refusal] = {
     "idempotency_key_reused": Refusal(
         "was sent with another request within 24 hours", "send every request with a key of its own"
     ),
+    "events_were_removed": Refusal(
+        "lies in a period whose events were removed, so it may have been billed", "correct the bill by hand"
+    ),
+    "needs_removed_events": Refusal(
+        "would count all events of the code, of which some were removed", "use another code, or a metric by period"
+    ),
     "value_is_duplicated": Refusal("has the same entry twice", "send each once"),
     "duplicated_values": Refusal("has the same entry twice", "send each once"),
     "value_already_exist": Refusal("is already taken", "choose another one, or change the record that has it"),
@@ -363,6 +369,12 @@ BY_STATE: Mapping[str, Refusal] = {
     ),
     "only_one_limitation_type_per_coupon_allowed": Refusal(
         "the coupon is limited to plans and to metrics at once", "send `plan_codes` or `billable_metric_codes`"
+    ),
+    "events_are_shipped": Refusal(
+        "an event store has the events too, and would count them still", "remove none, or do without the event store"
+    ),
+    "events_were_removed": Refusal(
+        "events of that time were removed after they had been billed", "see what is kept of them: the explained invoice"
     ),
     "organization_not_disabled": Refusal("the organization is not disabled", "disable it, then export it"),
     "outcome_unknown": Refusal(

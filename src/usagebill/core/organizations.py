@@ -29,6 +29,8 @@ class Organization:
 
     While it is `disabled_at` an instant, its keys are refused, nothing of it is changed and its jobs stand still.
 
+    Events of billed periods are removed `event_retention_months` after the end of the period; None: never.
+
     `hmac_key` signs its webhook messages, so their receivers know it. `root_key` is shown to nobody: the keys for links
     and bridge calls are derived from it (`derived_keys`).
     """
@@ -44,6 +46,7 @@ class Organization:
     root_key: str = field(default="", repr=False)
     disabled_at: datetime | None = None
     limits: OrganizationLimits = OrganizationLimits()
+    event_retention_months: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,8 @@ such a line is counted as left out, with the reason.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,8 +21,9 @@ from usagebill.core.events import Event
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import ISSUED
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.numbers import ZERO, parse_decimal, round_cents, round_to
+from usagebill.core.numbers import ZERO, decimal_text, parse_decimal, round_cents, round_to
 from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.removed_events import RemovedEvents
 from usagebill.core.subscription_fees import prorated
 from usagebill.core.subscriptions import Subscription, subscription_at
 
@@ -43,6 +46,7 @@ SAME_INSTANT: Final = "events came in at the very instant of the count"
 WHILE_MADE: Final = "events came in before the count whose instant is not kept"
 INVOICES_CHANGED: Final = "fees or invoices that were counted with it have changed since"
 MOVED: Final = "the customer has moved to another time zone in the period"
+EVENTS_REMOVED: Final = "their events were removed; they are as they were recounted then"
 UNKNOWN_PERIOD: Final = "the records do not say for which period"
 
 _COMPARED: Final = (
@@ -87,6 +91,26 @@ def line_key(fee: Fee) -> tuple[object, ...]:
         fee.event_transaction_id,
         fee.charges_from_datetime,
     )
+
+
+def fees_digest(fees: Iterable[Fee]) -> str:
+    """A digest of lines: of everything that a recount compares."""
+    lines = sorted(
+        json.dumps([line_key(fee), [_canonical(getattr(fee, name)) for name in _COMPARED]], default=str) for fee in fees
+    )
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _canonical(value: object) -> object:
+    return decimal_text(value) if isinstance(value, Decimal) else value
+
+
+def removed_findings(number: str, id: str, series: RemovedEvents, stored: Sequence[Fee]) -> Iterator[Finding]:
+    """Whether the `stored` lines of a period are those that were counted from the events that were removed."""
+    found = fees_digest(stored)
+    if found != series.fees:
+        detail = f"lines of {series.code}, whose {series.events_count} events were removed"
+        yield _finding("fee_recount", number, id, detail, f"digest {series.fees}", f"digest {found}")
 
 
 def differences(number: str, id: str, expected: Fee | None, stored: Fee | None) -> Iterator[Finding]:

@@ -584,6 +584,24 @@ class EraseDocuments(Task):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveEvents(Task):
+    """Events of billed periods that ended before `before` are to be removed, in the order of their ends: those up to
+    `since`, and of that very instant those up to the period `after`, are done. `before` is None until it is begun. So
+    many were `removed`, and the next time it begins `again` there, if something was kept.
+    """
+
+    kind = "remove_events"
+    subject_field = "organization_id"
+
+    organization_id: str
+    before: datetime | None = None
+    since: datetime | None = None
+    after: str = ""
+    removed: int = 0
+    again: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetAnswers(Task):
     """Answers to requests with an idempotency key are removed once they are no longer given again."""
 

@@ -30,6 +30,7 @@ from usagebill.core.unbilled import is_uncounted
 from usagebill.operations import draft_invoices
 from usagebill.operations.alert_watch import watch_plans
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
+from usagebill.queries.removed_events import were_removed
 from usagebill.requests.inputs import ABSENT, Absent, Input, Maybe, Paging, changes, described, value_or
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, missing, related
@@ -261,6 +262,9 @@ def _checked(reader: Reader, metric: BillableMetric) -> BillableMetric:
         holder = reader.tx.first(BillableMetric, eq("code", metric.code))
         if holder is not None and holder.id != metric.id:
             problems["code"] = ["value_already_exist"]
+    if metric.recurring and not problems and were_removed(reader, metric.code):
+        # Levels are counted from the first event on.
+        problems["recurring"] = ["needs_removed_events"]
     if problems:
         raise Invalid(problems)
     return metric

@@ -21,7 +21,7 @@ from usagebill.core.event_batches import (
 )
 from usagebill.core.events import Event, cut_to_seconds, property_of, repeated_positions
 from usagebill.core.grouping import TARGET_WALLET_KEY
-from usagebill.core.ingestion import receive
+from usagebill.core.ingestion import Received, receive
 from usagebill.core.organizations import check_events
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
@@ -32,6 +32,7 @@ from usagebill.operations.alert_watch import watch_events
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.queries.organizations import limits_now
 from usagebill.queries.plans import plan_definition
+from usagebill.queries.removed_events import may_be_gone, removed_in
 from usagebill.queries.unbilled import unbilled, why_unbilled
 from usagebill.queries.wallets import active_wallets
 from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, changes, described, is_given
@@ -194,6 +195,7 @@ def _store(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Event
     metrics = _metrics(work, {item.code for item in received if not item.problems})
     ids = work.new_ids(len(received))
     events, problems = events_of(received, ids, metrics, organization_id=work.organization.id, now=work.now)
+    problems = {**_gone(work, received), **problems}
     if not problems:
         repeated = repeated_positions(item.transaction_id for item in received)
         # If there are duplicates, the append is undone, and those stored before are looked up.
@@ -205,6 +207,21 @@ def _store(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Event
     if not problems:
         follow_up(work, events, metrics, in_advance)
     return events, problems
+
+
+def _gone(reader: Reader, received: Sequence[Received]) -> dict[int, Problems]:
+    """By position, the events of periods whose events were removed: whether one was billed then is no longer known."""
+    old = {place: event for place, event in enumerate(received) if may_be_gone(reader, event.timestamp)}
+    names = {event.external_subscription_id for event in old.values() if event.external_subscription_id is not None}
+    if not names:
+        return {}
+    instants = [event.timestamp for event in old.values()]
+    periods = removed_in(reader, names, min(instants), max(instants))
+    return {
+        place: {"timestamp": ["events_were_removed"]}
+        for place, event in old.items()
+        if any(period.has_removed(event.external_subscription_id, event.code, event.timestamp) for period in periods)
+    }
 
 
 def _metrics(reader: Reader, codes: Iterable[str]) -> dict[str, BillableMetric]:

@@ -39,6 +39,7 @@ from usagebill.core.tasks import (
     ProcessEvents,
     RefreshInvoice,
     RefreshWallets,
+    RemoveEvents,
     RescheduleCustomer,
     RescheduleEntity,
     RetryLimitedTaxes,
@@ -53,6 +54,7 @@ from usagebill.core.tasks import (
 from usagebill.operations import (
     coupons,
     erasure,
+    event_retention,
     events,
     idempotency,
     ledger,
@@ -140,6 +142,7 @@ HANDLERS: dict[str, Handler[Any]] = dict(
         _handled(EraseTraces, erasure.erase_traces),
         _handled(EraseProperties, erasure.erase_properties),
         _handled(EraseDocuments, erasure.erase_documents),
+        _handled(RemoveEvents, event_retention.remove),
         _handled(ForgetAnswers, idempotency.forget),
         _handled(EndCustomer, offboarding.end_customer),
         _handled(PostPast, ledger.post_past),

@@ -9,13 +9,14 @@ from secrets import token_hex
 from typing import Annotated
 from uuid import uuid4
 
+from usagebill.core import limits
 from usagebill.core.billing_entities import ORGANIZATION_NUMBERINGS, BillingEntity, default_document_number_prefix
 from usagebill.core.derived_keys import ROOT_KEY_BYTES
 from usagebill.core.errors import Forbidden, Invalid, NotAllowed, NotFound
 from usagebill.core.limits import ORGANIZATION_LIMIT
 from usagebill.core.organizations import ArchiveContents, Organization, deletion_refusal, limit_errors
 from usagebill.core.webhooks import WebhookEndpoint
-from usagebill.operations import billing_entities, customers, vat, webhook_endpoints
+from usagebill.operations import billing_entities, customers, event_retention, vat, webhook_endpoints
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
 from usagebill.operations.webhook_endpoints import WebhookEndpointInput
 from usagebill.process.ids import new_id
@@ -32,6 +33,9 @@ DISABLED = "organization_disabled"
 class OrganizationInput(billing_entities.EntitySettingsInput):
     webhook_url: Maybe[str] = ABSENT
     eu_tax_management: Maybe[bool] = ABSENT
+    event_retention_months: Maybe[Annotated[int, limits.RETENTION_MONTHS]] = described(
+        "Events of billed periods are removed so many months after the period; null: never.", unit="months"
+    )
 
 
 @Input
@@ -161,8 +165,13 @@ def update(work: Work, request: OrganizationInput) -> Organization:
     if request.eu_tax_management is True:
         vat.make_taxes(work)
     kept = {name: settings[name] for name in ("name", "document_number_prefix") if name in settings}
-    organization = replace(get(work), updated_at=work.now, **kept)
+    retention = changes(request, "event_retention_months")
+    if (months := retention.get("event_retention_months")) is not None and months < 1:
+        raise Invalid(event_retention_months="value_is_out_of_range")
+    organization = replace(get(work), updated_at=work.now, **kept, **retention)
     work.tx.replace(organization)
+    if retention:
+        event_retention.schedule(work)
     if is_given(request.webhook_url):
         endpoint = WebhookEndpointInput(webhook_url=request.webhook_url)
         oldest = work.tx.first(WebhookEndpoint, order=[asc("created_at"), asc("id")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 from itertools import islice
 
@@ -19,7 +20,7 @@ from usagebill.core.invoices.counting import counting, pricing, summary
 from usagebill.core.invoices.explained import ExplainedFee, ExplainedInvoice, ExplainedPrepayment, ExplainedUsage
 from usagebill.core.invoices.explanation import Discount, arithmetic, discounts, fee_taxes, invoice_steps
 from usagebill.core.invoices.records import BillingPeriod, Invoice
-from usagebill.core.numbers import ZERO, parse_decimal, subtract
+from usagebill.core.numbers import ZERO, decimal_text, parse_decimal, subtract
 from usagebill.core.periods import Window, usage_windows
 from usagebill.core.plans import Charge, FixedCharge
 from usagebill.core.prepaid import fee_fundings
@@ -27,12 +28,14 @@ from usagebill.core.pricing import parse_properties, price
 from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.fixed_charges import fixed_charge_usage
 from usagebill.core.pricing.percentage import PercentageProperties
+from usagebill.core.removed_events import RemovedEvents
 from usagebill.core.usage import Usage
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.queries.billing_periods import billing_context
 from usagebill.queries.counted_usage import counted_by
 from usagebill.queries.invoices import visible_invoice
+from usagebill.queries.removed_events import removed_of
 from usagebill.queries.wallets import draws_of, transactions_paying, wallet_of
 from usagebill.rating.charge_scope import ChargeScope, usage_window
 from usagebill.rating.fee_events import events_paid_in_advance, part_of, question_of
@@ -130,6 +133,8 @@ def _usage(reader: Reader, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage |
     metric = reader.tx.get(BillableMetric, fee.billable_metric_id, deleted=True)
     if charge is None or metric is None:
         return None, ()
+    if (gone := removed_of(reader, fee)) is not None:
+        return ExplainedUsage(charge=charge, metric=metric, events=(), complete=False, counting=_removed(*gone)), ()
     part = part_of(fee, charge, metric)
     fee_events, complete = _events(reader, fee, metric)
     counted: tuple[str, ...] = ()
@@ -145,6 +150,15 @@ def _usage(reader: Reader, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage |
         counting=counted,
     )
     return usage, priced
+
+
+def _removed(at: datetime, series: RemovedEvents) -> tuple[str, ...]:
+    """What is said in place of the events of a line that are no longer there."""
+    summed = "" if series.field_name is None else f" with {series.field_name} {decimal_text(series.total)} in all"
+    return (
+        f"its events were removed on {at.date()}, when it was what they came to: of the period"
+        f" {series.events_count} events{summed}, digest {series.digest or 'none'}",
+    )
 
 
 def _recomputed(

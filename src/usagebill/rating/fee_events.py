@@ -9,6 +9,7 @@ from itertools import islice
 from usagebill.core.aggregation import lower_bound
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_parts import ChargePart, charge_parts
+from usagebill.core.errors import NotAllowed
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
 from usagebill.core.filters import EventScope
@@ -18,6 +19,7 @@ from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.counted_usage import counted_by, period_of_fee
 from usagebill.queries.fees import fee_by_id
+from usagebill.queries.removed_events import removed_of
 from usagebill.rating.handover import own_events
 from usagebill.requests.inputs import Paging
 from usagebill.runtime.work import Reader
@@ -28,9 +30,11 @@ from usagebill.storage.ports import Page
 def events_of_fee(reader: Reader, fee_id: str, paging: Paging) -> Page[ExplainedEvent]:
     """The events that a usage fee counts, by timestamp: those received before it became final.
 
-    Other fees and true-ups have none. Raises `NotFound`.
+    Other fees and true-ups have none. Raises `NotFound`, and `NotAllowed` if they were removed.
     """
     fee = fee_by_id(reader, fee_id)
+    if removed_of(reader, fee) is not None:
+        raise NotAllowed("events_were_removed")
     reader = reader.as_of(fee.price_version)
     events: Sequence[Event] = ()
     count = 0

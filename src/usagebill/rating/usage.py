@@ -46,6 +46,7 @@ from usagebill.core.pricing import MODELS, Properties, price
 from usagebill.core.pricing.fees import fee_amounts
 from usagebill.core.pricing.percentage import PercentageProperties, free_events_of
 from usagebill.core.usage import Usage
+from usagebill.queries.removed_events import check_events_are_there
 from usagebill.rating.carried_levels import starting_levels
 from usagebill.rating.charge_scope import ChargeScope
 from usagebill.rating.free_usage import Totals, first_totals
@@ -209,6 +210,8 @@ def _question(
         group_keys=tuple(keys),
         held_from=scope.window.start if _is_level(metric) else None,
     )
+    window = scope.window
+    check_events_are_there(reader, scope.subscription.external_id, metric.code, window.start, window.end)
     question = own_events(reader, scope.subscription, metric, question, scope.billed_at, scope.neighbours)
     if charge.pay_in_advance and scope.current:
         question = priced_events(reader, scope.subscription, charge, scope.window, question)

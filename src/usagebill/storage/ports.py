@@ -310,6 +310,11 @@ class EventStore(EventLog, Protocol):
         `rebuild_states`.
         """
 
+    def remove(self, external_subscription_id: str, transaction_ids: Sequence[str]) -> None:
+        """Remove the events of one external subscription id with these transaction ids. Running totals end with that,
+        until `rebuild_states`. The newest event of all stays, or its number would be given again.
+        """
+
     def rebuild_states(self) -> int:
         """Drop all running totals, which `Store.roll_up_usage` then rebuilds from the events; returns the number of
         series.

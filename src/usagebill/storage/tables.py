@@ -233,6 +233,8 @@ TABLES: tuple[Table, ...] = (
             # The last run: charges in advance add a period per event, which does not recur.
             ("subscription_id", "recurring", "timestamp"),
             ("external_subscription_id", "charges_from_datetime DESC", *_LATEST),
+            # Whose events can be removed.
+            ("charges_to_datetime", "id"),
         ),
         references={"invoice_id": Invoice},
     ),

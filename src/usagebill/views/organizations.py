@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from usagebill.core.organizations import Organization
 from usagebill.queries.billing_entities import default_entity
@@ -42,6 +42,7 @@ class OrganizationView(TypedDict):
     tax_identification_number: str | None
     finalize_zero_amount_invoice: bool
     events_store: str
+    event_retention_months: NotRequired[int]
     billing_configuration: OrganizationBillingView
     taxes: list[TaxView]
 
@@ -52,7 +53,7 @@ def organization_view(reader: Reader, organization: Organization) -> Organizatio
     if entity is None:
         raise LookupError(f"organization {organization.id} has no billing entity")
     urls = [endpoint.webhook_url for endpoint in webhook_endpoints(reader)]
-    return {
+    shown: OrganizationView = {
         "svc_id": organization.id,
         "name": organization.name,
         "created_at": instant_text(organization.created_at),
@@ -83,3 +84,6 @@ def organization_view(reader: Reader, organization: Organization) -> Organizatio
         },
         "taxes": taxes_view(reader, entity.tax_ids),
     }
+    if organization.event_retention_months is not None:
+        shown["event_retention_months"] = organization.event_retention_months
+    return shown

@@ -15,6 +15,7 @@ from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.plans import PlanDefinition
+from usagebill.core.removed_events import RemovedEvents
 from usagebill.core.statuses import PaymentStatus, TaxStatus
 
 
@@ -255,6 +256,16 @@ class BillingPeriod:
     definition: PlanDefinition | None = None
     # The price version that its fees were computed from; None for a period billed before versions were kept.
     price_version: int | None = None
+    # Since when its events are no longer all there, and what is kept of those that were removed.
+    events_removed_at: datetime | None = None
+    removed: tuple[RemovedEvents, ...] = ()
+
+    def has_removed(self, external_subscription_id: str | None, code: str, at: datetime) -> bool:
+        """Whether events of that subscription id, code and instant were removed."""
+        start, end = self.charges_from_datetime, self.charges_to_datetime
+        is_of_window = start is not None and end is not None and start <= at <= end
+        is_own = is_of_window and external_subscription_id == self.external_subscription_id
+        return is_own and any(series.code == code for series in self.removed)
 
     @property
     def last_day_from(self) -> datetime | None:

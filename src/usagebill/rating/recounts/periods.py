@@ -16,11 +16,13 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition
 from usagebill.core.recounts import (
     CHANGED,
+    EVENTS_REMOVED,
     INVOICES_CHANGED,
     MOVED,
     SAME_INSTANT,
     WHILE_MADE,
     judged,
+    removed_findings,
     touched,
 )
 from usagebill.rating.adjustments import of_draft, with_adjustments
@@ -45,6 +47,17 @@ from usagebill.runtime.work import Reader
 
 # The most arrival instants to try for a count whose own instant was not stored.
 _MOST_INSTANTS = 100
+
+
+def charge_ids(period: BillingPeriod, code: str) -> set[str]:
+    """The charges for which the period counted events with this code."""
+    return set() if period.counted is None else {charge.id for charge in period.counted.charges if charge.code == code}
+
+
+def counted_from(period: BillingPeriod, code: str, fees: Iterable[Fee]) -> list[Fee]:
+    """Those of the period's lines of usage in arrears that were counted from events with this code."""
+    ids = charge_ids(period, code)
+    return [fee for fee in fees if fee.charge_id in ids and fee.event_transaction_id is None]
 
 
 class Lines:
@@ -82,12 +95,27 @@ class Lines:
 
     def usage_findings(self) -> Iterator[Finding]:
         """Recount the usage, charge by charge."""
-        usage_fees = [fee for fee in self.fees if fee.fee_type == FeeType.CHARGE and fee.event_transaction_id is None]
+        usage_fees = self.usage_fees()
         charges = self.context.definition.charges
+        if self.period.removed:
+            gone = set[str]()
+            for series in self.period.removed:
+                own = counted_from(self.period, series.code, usage_fees)
+                findings = list(removed_findings(self.invoice.number, self.invoice.id, series, own))
+                yield from findings
+                for fee in () if findings else own:
+                    self.notes.leave(fee, EVENTS_REMOVED)
+                gone |= charge_ids(self.period, series.code)
+            usage_fees = [fee for fee in usage_fees if fee.charge_id not in gone]
+            charges = tuple(charge for charge in charges if charge.id not in gone)
         for charge in charges:
             yield from self._charge(charge, [fee for fee in usage_fees if fee.charge_id == charge.id])
         known = {charge.id for charge in charges}
         yield from self.judge((), [fee for fee in usage_fees if fee.charge_id not in known], lambda _: self.unknown)
+
+    def usage_fees(self) -> list[Fee]:
+        """The stored lines of usage in arrears."""
+        return [fee for fee in self.fees if fee.fee_type == FeeType.CHARGE and fee.event_transaction_id is None]
 
     def expected_usage(self, charge: Charge, at: datetime) -> list[Fee]:
         """The lines of a charge, counted from the events received by `at`."""

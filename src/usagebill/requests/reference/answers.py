@@ -179,6 +179,7 @@ SHOWN: Mapping[str, Field | str] = {
     "request_identifier": Field("The registry's id of the query."),
     "webhook_urls": Field("The URL that receives webhook messages."),
     "events_store": Field("The event store, always `postgres`.", values=("postgres",)),
+    "event_retention_months": Field("Events of billed periods are removed so many months after it; null: never."),
     "portal_url": Field("The customer's portal, for twelve hours."),
     "checkout_url": Field("The provider's page where the customer adds a payment method."),
     "provider_method_id": Field("The method's id with the provider."),

@@ -288,6 +288,13 @@ class SqlEvents(ABC):
                 return unknown - 1
         return max(sequence, self.latest())
 
+    def remove(self, external_subscription_id: str, transaction_ids: Sequence[str]) -> None:
+        self._runner.execute(
+            "DELETE FROM events WHERE organization_id = ? AND external_subscription_id = ?"
+            f" AND transaction_id IN (SELECT value FROM {self._dialect.texts_in.format('?')})",
+            (self._organization_id, external_subscription_id, json.dumps(list(transaction_ids))),
+        )
+
     # Running totals
 
     def roll_up(self) -> None:
