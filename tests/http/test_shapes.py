@@ -59,6 +59,7 @@ OWN = {
     ("POST", "/credit_notes/{credit_note_id}/retry_refund"),
     ("GET", "/webhooks"),
     ("GET", "/webhooks/{id}"),
+    ("POST", "/plans/{code}/preview_change"),
     ("POST", "/webhook_endpoints/{id}/rotate_secret"),
     ("DELETE", "/webhook_endpoints/{id}/old_secret"),
     ("POST", "/webhooks/{id}/resend"),

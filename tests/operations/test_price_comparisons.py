@@ -94,6 +94,83 @@ def test_other_currencies_and_unknown_plans_are_refused(box: Scenario) -> None:
         box.billing.plans.compare("basic", plan_fields({"billable_metric_code": "cals", "charge_model": "standard"}))
 
 
+# From 1 February on, `basic` costs 10.00 and 0.50 a call: `one` makes 20 calls, `two` 4 and `three` none.
+def three_on_basic(box: Scenario) -> None:
+    metric = box.metric("calls", "sum_agg", field_name="n")
+    box.plan(charge_on(metric, amount="0.5"), amount_cents=1000)
+    for name, fields in (("one", {}), ("two", {"ending_at": "2024-12-31T23:59:59Z"}), ("three", {})):
+        box.customer(external_id=name)
+        box.subscribe(external_customer_id=name, external_id=name, **fields)
+    box.travel_to("2024-02-10T00:00:00Z")
+    box.event("calls", "one", n=20)
+    box.event("calls", "two", n=4)
+    box.travel_to("2024-03-05T00:00:00Z")
+
+
+def changed_charge(box: Scenario, amount: str) -> list[dict[str, Any]]:
+    charge = box.get("/plans/basic")["plan"]["charges"][0]
+    return [{"id": charge["svc_id"], "charge_model": "standard", "properties": {"amount": amount}}]
+
+
+def test_a_change_is_previewed_for_every_subscription(box: Scenario) -> None:
+    three_on_basic(box)
+    before = box.get("/plans/basic"), len(box.webhooks)
+    # 20 calls: 10.00 + 10.00 before, 8.00 + 20.00 after; 4 calls: 12.00 and 12.00; none: 10.00 and 8.00.
+    sent = {"plan": {"amount_cents": 800, "charges": changed_charge(box, "1")}}
+    shown = box.ask("POST", "/plans/basic/preview_change", sent)["change_preview"]
+    assert (shown["from_date"], shown["to_date"], shown["currency"]) == ("2024-02-01", "2024-02-29", "EUR")
+    assert (shown["old_cents"], shown["new_cents"], shown["difference_cents"]) == (4200, 4800, 600)
+    assert (shown["subscriptions_count"], shown["more_count"], shown["less_count"]) == (3, 1, 1)
+    assert [(row["external_subscription_id"], row["difference_cents"]) for row in shown["largest"]] == [
+        ("one", 800),
+        ("three", -200),
+    ]
+    assert [(line["code"], line["old_cents"], line["new_cents"]) for line in shown["lines"]] == [
+        (None, 3000, 2400),
+        ("calls", 1200, 2400),
+    ]
+    assert (box.get("/plans/basic"), len(box.webhooks)) == before
+
+
+def test_a_preview_names_those_whose_term_is_agreed(box: Scenario) -> None:
+    three_on_basic(box)
+    preview = box.billing.plans.preview_change("basic", amount_cents=1100)
+    assert preview.difference_cents == 300
+    assert [row.external_subscription_id for row in preview.fixed_terms] == ["two"]
+
+
+def test_a_preview_of_another_month_and_of_months_that_cannot_be(box: Scenario) -> None:
+    three_on_basic(box)
+    january = box.billing.plans.preview_change("basic", amount_cents=1100, month="2024-01")
+    # Without usage, each pays the fee alone.
+    assert (january.old_cents, january.new_cents) == (3000, 3300)
+    with pytest.raises(Invalid, match="it has not ended; the last that has is 2024-02"):
+        box.billing.plans.preview_change("basic", amount_cents=1100, month="2024-03")
+    with pytest.raises(Invalid) as refused:
+        box.billing.plans.preview_change("basic", amount_cents=1100, month="March")
+    assert refused.value.details == {"month": ["invalid_date"]}
+    with pytest.raises(Invalid) as refused:
+        box.billing.plans.preview_change("basic", amount_cents=-1)
+    assert refused.value.details == {"amount_cents": ["value_is_out_of_range"]}
+
+
+def test_subscriptions_with_prices_of_their_own_follow_cascades(box: Scenario) -> None:
+    three_on_basic(box)
+    box.billing.subscriptions.update("three", plan_overrides={"name": "Three's own"})
+    alone = box.billing.plans.preview_change("basic", amount_cents=1100)
+    assert (alone.more_count, alone.overridden_count) == (2, 1)
+    with_own = box.billing.plans.preview_change("basic", amount_cents=1100, cascade_updates=True)
+    assert (with_own.more_count, with_own.overridden_count) == (3, 1)
+
+
+def test_what_is_previewed_is_what_the_change_comes_to(box: Scenario) -> None:
+    three_on_basic(box)
+    charges = changed_charge(box, "2.5")
+    preview = box.billing.plans.preview_change("basic", amount_cents=100, charges=charges)
+    box.billing.plans.update("basic", amount_cents=100, charges=charges)
+    assert preview.new_cents == sum(row.old_cents for row in box.billing.plans.compare("basic", "basic"))
+
+
 def run(*arguments: str) -> Any:
     return CliRunner().invoke(main, ["compare", *arguments])
 

@@ -642,6 +642,7 @@ ACTS: dict[str, Act] = {
         s.plans.update(code, name="Other", amount_cents=9900, minimum_commitment={"amount_cents": 99000})
         for code in ("pro", "weekly")
     ],
+    "plans.preview_change": lambda s: s.plans.preview_change("pro", amount_cents=1),
     "plans.compare": lambda s: s.plans.compare("pro", "big"),
     "plans.delete": lambda s: [s.plans.delete(code) for code in ("pro", "weekly")],
     "plans.create_charge": lambda s: s.plans.create_charge(

@@ -18,15 +18,19 @@ from usagebill.core.currencies import exponent, major_from_cents
 from usagebill.core.formulas import escaped
 from usagebill.core.numbers import decimal_text
 from usagebill.core.plans import PlanDefinition
-from usagebill.core.price_comparisons import ComparedLine, ComparedSubscription, LineKind, last_month, summed
+from usagebill.core.price_comparisons import (
+    COLUMNS,
+    ComparedLine,
+    ComparedSubscription,
+    LineKind,
+    cells,
+    last_month,
+    summed,
+)
 from usagebill.operations.price_comparisons import comparisons, drafted_plan
 from usagebill.process.json_text import parse_json
 
 _NAMES = {LineKind.PLAN: "plan", LineKind.MINIMUM_COMMITMENT: "minimum commitment"}
-_COLUMNS = (
-    *("external_customer_id", "external_subscription_id", "from", "to", "kind", "code", "units", "currency"),
-    *("old_cents", "new_cents", "difference_cents"),
-)
 
 
 def _day(_: click.Context, __: click.Parameter, text: str | None) -> date | None:
@@ -99,12 +103,9 @@ def _write(rows: Iterator[ComparedSubscription], output: str, start: date, end: 
 
 def _csv(rows: Iterator[ComparedSubscription], text: Callable[[str], str]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(_COLUMNS)
+    writer.writerow(COLUMNS)
     for row in rows:
-        head = [text(row.external_customer_id), text(row.external_subscription_id), row.start, row.end]
-        for line in row.lines:
-            amounts = [line.old_cents, line.new_cents, line.difference_cents]
-            writer.writerow([*head, line.kind, text(line.code), decimal_text(line.units), row.currency, *amounts])
+        writer.writerows([text(cell) if isinstance(cell, str) else cell for cell in line] for line in cells(row))
 
 
 def _json(rows: Iterator[ComparedSubscription], start: date, end: date) -> None:

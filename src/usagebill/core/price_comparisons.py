@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 
-from usagebill.core.numbers import ZERO, add
+from usagebill.core.numbers import ZERO, add, decimal_text
 from usagebill.core.periods.calendar import Interval, add_months
 
 _WEEK = 7
+
+# The columns of a comparison in a file, a line of a subscription in each row (`cells`).
+COLUMNS = (
+    *("external_customer_id", "external_subscription_id", "from", "to", "kind", "code", "units", "currency"),
+    *("old_cents", "new_cents", "difference_cents"),
+)
 
 
 class LineKind(StrEnum):
@@ -56,7 +62,7 @@ class ComparedLine:
 class ComparedSubscription:
     """One subscription under both price lists, from `start` to `end`, both included, in the customer's time zone.
 
-    `overridden`: the old prices are those of the subscription's own override.
+    `overridden`: the old prices are those of the subscription's own override. `ending_at` is its agreed end, if any.
     """
 
     external_customer_id: str
@@ -65,6 +71,7 @@ class ComparedSubscription:
     end: date
     currency: str
     overridden: bool
+    ending_at: datetime | None = None
     lines: tuple[ComparedLine, ...]
 
     @property
@@ -81,6 +88,74 @@ class ComparedSubscription:
     def difference_cents(self) -> int:
         """The difference in price; negative if the new price list is cheaper."""
         return self.new_cents - self.old_cents
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonSummary:
+    """Subscriptions under both price lists, from `start` to `end`, both included: in total, and those that matter most.
+
+    `lines` are the sums of all of them. `largest` are those whose amount differs most, the largest difference first;
+    `fixed_terms` are those whose amount differs, although they run until an agreed end that is still to come.
+    """
+
+    start: date
+    end: date
+    currency: str
+    subscriptions_count: int
+    more_count: int
+    less_count: int
+    overridden_count: int
+    lines: tuple[ComparedLine, ...]
+    largest: tuple[ComparedSubscription, ...]
+    fixed_terms: tuple[ComparedSubscription, ...]
+
+    @property
+    def old_cents(self) -> int:
+        """The amount under the old price list."""
+        return sum(line.old_cents for line in self.lines)
+
+    @property
+    def new_cents(self) -> int:
+        """The amount under the new price list."""
+        return sum(line.new_cents for line in self.lines)
+
+    @property
+    def difference_cents(self) -> int:
+        """The difference in price; negative if the new price list is cheaper."""
+        return self.new_cents - self.old_cents
+
+
+def summary(
+    rows: Iterable[ComparedSubscription], start: date, end: date, currency: str, *, now: datetime, most: int = 10
+) -> ComparisonSummary:
+    """These subscriptions in total, with at most `most` of the largest differences."""
+    compared = tuple(rows)
+    lines: dict[tuple[LineKind, str], ComparedLine] = {}
+    for row in compared:
+        lines = summed(lines, row.lines)
+    changed = sorted((row for row in compared if row.difference_cents), key=lambda row: -abs(row.difference_cents))
+    return ComparisonSummary(
+        start=start,
+        end=end,
+        currency=currency,
+        subscriptions_count=len(compared),
+        more_count=sum(row.difference_cents > 0 for row in changed),
+        less_count=sum(row.difference_cents < 0 for row in changed),
+        overridden_count=sum(row.overridden for row in compared),
+        lines=tuple(lines.values()),
+        largest=tuple(changed[:most]),
+        fixed_terms=tuple(row for row in changed if row.ending_at is not None and row.ending_at > now),
+    )
+
+
+def cells(row: ComparedSubscription) -> Iterator[tuple[object, ...]]:
+    """The rows of a subscription in a file, by `COLUMNS`."""
+    for line in row.lines:
+        yield (
+            *(row.external_customer_id, row.external_subscription_id, row.start, row.end),
+            *(line.kind.value, line.code, decimal_text(line.units), row.currency),
+            *(line.old_cents, line.new_cents, line.difference_cents),
+        )
 
 
 def interval_days(start: date, interval: str) -> int:

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from usagebill.core.metadata import Metadata
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import plans
+from usagebill.operations.price_comparisons import PreviewedMonth, preview_change
 from usagebill.queries.plans import plan_by_code
 from usagebill.resources.result_views import shown_filter
 from usagebill.runtime.work import Work
 from usagebill.views.plans import charge_view, fixed_charge_view, plan_summary, plan_version_view, plan_view
+from usagebill.views.price_comparisons import change_preview_view
 
 _CHARGE = "/plans/{code}/charges/{charge_code}"
 _FILTER = _CHARGE + "/filters/{filter_id}"
@@ -55,6 +57,19 @@ ENDPOINTS: list[Endpoint] = [
         summary="List the versions of a plan",
     ),
     Endpoint("DELETE", "/plans/{code}", plans.delete, returns="plan", view=plan_view, summary="Delete a plan"),
+    Endpoint(
+        "POST",
+        "/plans/{code}/preview_change",
+        preview_change,
+        opens=("subscription:read", "customer_usage:read"),
+        find=plan_by_code,
+        body=plans.PlanInput,
+        root="plan",
+        query=PreviewedMonth,
+        returns="change_preview",
+        view=change_preview_view,
+        summary="Preview what a change of a plan would cost its subscriptions; changes nothing",
+    ),
     Endpoint(
         "POST",
         "/plans/{code}/metadata",

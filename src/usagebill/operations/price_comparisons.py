@@ -1,22 +1,25 @@
-"""Comparing two price lists on the usage of a past period. Nothing is stored."""
+"""Comparing price lists, and a plan with a change of it, on the usage of a past period. Nothing is stored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 
 from usagebill.core.errors import Invalid
-from usagebill.core.plans import PlanDefinition
-from usagebill.core.price_comparisons import ComparedSubscription
+from usagebill.core.periods.calendar import add_months
+from usagebill.core.plans import Plan, PlanDefinition
+from usagebill.core.price_comparisons import ComparedSubscription, ComparisonSummary, last_month, summary
 from usagebill.core.subscriptions import Subscription
+from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.plans.creation import create
 from usagebill.operations.plans.inputs import PlanInput
+from usagebill.operations.plans.update import update
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.plans import overrides_of, plan_by_code, plan_definition
 from usagebill.rating.comparison import compared
-from usagebill.requests.inputs import read
+from usagebill.requests.inputs import Input, Maybe, described, read
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, asc, eq, present, within
 
@@ -60,20 +63,75 @@ def comparisons(
             f"the plans are in {plan.amount_currency} and {new.plan.amount_currency}; compare plans of one currency"
         )
         raise Invalid(amount_currency="currencies_does_not_match", reasons={"amount_currency": reason})
-    chosen = [within("plan_id", [known.id for known in (plan, *overrides_of(reader, plan, in_use=False))])]
+    chosen = [within("plan_id", _with_overrides(reader, plan))]
     if external_customer_id is not None:
         chosen.append(eq("customer_id", customer_by_external_id(reader, external_customer_id).id))
-    return _compared(reader, chosen, new, start, end)
+    return _compared(reader, chosen, lambda _: new, start, end)
+
+
+def _with_overrides(reader: Reader, plan: Plan) -> list[str]:
+    return [known.id for known in (plan, *overrides_of(reader, plan, in_use=False))]
 
 
 def _compared(
-    reader: Reader, chosen: Sequence[Condition], new: PlanDefinition, start: date, end: date
+    reader: Reader,
+    chosen: Sequence[Condition],
+    new: Callable[[PlanDefinition], PlanDefinition],
+    start: date,
+    end: date,
 ) -> Iterator[ComparedSubscription]:
     subscriptions = reader.tx.each(
         Subscription, *chosen, present("started_at"), order=[asc("customer_id"), asc("started_at")]
     )
     for subscription in subscriptions:
         contract = contract_of(reader, subscription)
-        comparison = compared(reader, contract, plan_definition(reader, subscription.plan_id), new, start, end)
+        old = plan_definition(reader, subscription.plan_id)
+        comparison = compared(reader, contract, old, new(old), start, end)
         if comparison is not None:
             yield comparison
+
+
+@Input
+class PreviewedMonth:
+    month: Maybe[str] = described("The month whose usage is priced.", default="last month", example="2024-02")
+
+
+@without_backlog(Unrelated.ROLLED_BACK)
+def preview_change(work: Work, code: str, request: PlanInput, options: PreviewedMonth) -> ComparisonSummary:
+    """What a past month of the plan's subscriptions would have cost if the plan had been changed like this before.
+
+    Takes what a change of the plan takes, and stores nothing. Subscriptions with prices of their own change as
+    `cascade_updates` says. Amounts are before taxes, coupons and credits. Raises what the change would, and `Invalid`
+    for a month that has not ended, or for a change of the currency.
+    """
+    plan = plan_by_code(work, code)
+    start, end = _month(work, options)
+    if request.amount_currency and request.amount_currency != plan.amount_currency:
+        raise Invalid(amount_currency="currencies_does_not_match")
+
+    def changed(alone: Work) -> Mapping[str, PlanDefinition]:
+        update(alone, code, request)
+        return {id: plan_definition(alone, id) for id in _with_overrides(alone, plan)}
+
+    after = work.dry_run(changed)
+
+    def compare(reader: Reader) -> ComparisonSummary:
+        rows = _compared(reader, [within("plan_id", sorted(after))], lambda old: after[old.plan.id], start, end)
+        return summary(rows, start, end, plan.amount_currency, now=reader.now)
+
+    return work.estimated(("preview of a change", code), compare, inputs=(request, start))
+
+
+def _month(reader: Reader, options: PreviewedMonth) -> tuple[date, date]:
+    first, last = last_month(reader.now.date())
+    if not options.month:
+        return first, last
+    try:
+        start = date.fromisoformat(f"{options.month}-01")
+    except ValueError:
+        raise Invalid(month="invalid_date") from None
+    if start > first:
+        raise Invalid(
+            month="value_is_out_of_range", reasons={"month": f"it has not ended; the last that has is {first:%Y-%m}"}
+        )
+    return start, add_months(start, 1) - timedelta(days=1)

@@ -37,6 +37,7 @@ def compared(
     finish = last if subscription.terminated_at is None else min(last, subscription.terminated_at)
     if begin > finish:
         return None
+    before = priced(reader, contract, old, start, begin, finish)
     return ComparedSubscription(
         external_customer_id=contract.customer.external_id,
         external_subscription_id=subscription.external_id,
@@ -44,9 +45,8 @@ def compared(
         end=finish.astimezone(contract.zone).date(),
         currency=old.plan.amount_currency,
         overridden=old.plan.parent_id is not None,
-        lines=compared_lines(
-            priced(reader, contract, old, start, begin, finish), priced(reader, contract, new, start, begin, finish)
-        ),
+        ending_at=subscription.ending_at,
+        lines=compared_lines(before, before if new == old else priced(reader, contract, new, start, begin, finish)),
     )
 
 

@@ -15,7 +15,7 @@ from usagebill.core.price_versions import PlanVersion
 from usagebill.core.pricing_units import PricingUnit
 from usagebill.core.taxes import Tax
 from usagebill.operations import add_ons, billable_metrics, coupons, plans, pricing_units, taxes
-from usagebill.operations.price_comparisons import comparisons, drafted_plan
+from usagebill.operations.price_comparisons import comparisons, drafted_plan, preview_change
 from usagebill.queries.plans import plan_by_code
 from usagebill.resources.bindings import Message, Messages, Resource, Views, command, query, worded
 from usagebill.runtime.work import Reader
@@ -100,9 +100,9 @@ class Plans(Resource):
     ) -> Sequence[ComparedSubscription]:
         """Last month of each subscription of the plan, under its own prices and under those of another plan.
 
-        `other` is a plan's code, or the fields of `create`; its charges may name a `billable_metric_code`. `start` and
-        `end` (both inclusive) select other days. Amounts are before taxes, coupons and credits; nothing is stored.
-        Raises `NotFound`, and `Invalid` also for plans in different currencies.
+        `other` is a plan's code, or the fields of `create`. `start` and `end` (both inclusive) select other days.
+        Amounts are before taxes, coupons and credits; nothing is stored. Raises `NotFound`, and `Invalid` also for
+        plans in different currencies.
         """
         with worded(self._runner, other if isinstance(other, Mapping) else {"other": other}, plans.PlanInput):
             new = other if isinstance(other, str) else self._runner.writing(lambda work: drafted_plan(work, other))
@@ -113,6 +113,7 @@ class Plans(Resource):
 
             return self._runner.reading(read)
 
+    preview_change = command(preview_change)
     get = query(plan_by_code)
     list = query(plans.list_all)
     list_versions = query(plans.list_versions)

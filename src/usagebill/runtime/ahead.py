@@ -188,12 +188,26 @@ class Ahead:
             wanted.queries = count.queries
             raise wanted from None
 
+    def estimate(self, work: Asking, key: Hashable, make: Callable[[Any], T], *, inputs: object) -> T:
+        """The result of `make` for these `inputs` on a snapshot, whatever has been written since.
+
+        Raises `Wanted` until it is there.
+        """
+        known = self._results.get(key)
+        if known is not None and known.inputs == inputs:
+            result: T = known.result
+            return result
+        if self._may_want():
+            raise Wanted(make, now=work.now, known_at=work.known_at, key=key, inputs=inputs)
+        return make(work)
+
     def compute(self, snapshot: Snapshot, wanted: Wanted, reader: Callable[[Counting], Any]) -> None:
         """Compute on a snapshot what the last run wanted, with a reader of it that counts in the given way."""
         known = _Known(wanted.inputs, snapshot.events.latest(), customer_id=wanted.customer_id)
         try:
             known.result = wanted.make(reader(_Keeping(self, known)))
-            known.versions = versions_behind(snapshot, known.customer_id, known.queries)
+            if known.customer_id is not None:
+                known.versions = versions_behind(snapshot, known.customer_id, known.queries)
         except Exception:
             # The change will raise it under the lock, where it counts.
             self.is_patient = False

@@ -388,6 +388,10 @@ class Work(Reader):
             return make(self)
         return self._ahead.result(self, key, make, inputs=inputs, customer_id=customer_id, subscriptions=subscriptions)
 
+    def estimated(self, key: Hashable, make: Callable[[Reader], T], *, inputs: object) -> T:
+        """The result of `make`, of which nothing is stored: it is made on a snapshot, and holds whatever follows."""
+        return make(self) if self._ahead is None else self._ahead.estimate(self, key, make, inputs=inputs)
+
     def counted(self, queries: Sequence[EventQuery], make: Count[T], *, inputs: object) -> T:
         if self._ahead is None:
             return super().counted(queries, make, inputs=inputs)

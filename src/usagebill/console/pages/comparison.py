@@ -11,18 +11,13 @@ from usagebill.console.pages.page import Page
 from usagebill.console.tables import csv_file
 from usagebill.console.visits import Visit
 from usagebill.core.errors import BillingError, Forbidden, Invalid
-from usagebill.core.numbers import decimal_text
-from usagebill.core.price_comparisons import ComparedLine, ComparedSubscription, LineKind, last_month, summed
+from usagebill.core.price_comparisons import COLUMNS, ComparedSubscription, cells, last_month, summary
 from usagebill.operations.price_comparisons import comparisons
 from usagebill.requests.refusals import word
 
 # Subscriptions shown, those that differ most first; a file has all.
 _MOST_SHOWN = 20
 _MOST_PLANS = 100
-_COLUMNS = (
-    *("external_customer_id", "external_subscription_id", "from", "to", "kind", "code", "units", "currency"),
-    *("old_cents", "new_cents", "difference_cents"),
-)
 
 
 def _compared(visit: Visit, code: str) -> Sequence[ComparedSubscription]:
@@ -66,10 +61,8 @@ def _shown(visit: Visit) -> Response:
         except BillingError as refusal:
             word(refusal, sent)
             problem = refusal.message or refusal.code
-    lines: dict[tuple[LineKind, str], ComparedLine] = {}
-    for row in rows:
-        lines = summed(lines, row.lines)
-    first, last = last_month(visit.billing.clock.now().date())
+    now = visit.billing.clock.now()
+    first, last = last_month(now.date())
     return visit.page(
         "comparison.html",
         422 if problem else 200,
@@ -79,29 +72,15 @@ def _shown(visit: Visit) -> Response:
         asked=bool(sent.get("other")),
         problem=problem,
         rows=sorted(rows, key=lambda row: -abs(row.difference_cents))[:_MOST_SHOWN],
-        count=len(rows),
-        more=sum(row.difference_cents > 0 for row in rows),
-        less=sum(row.difference_cents < 0 for row in rows),
-        own=sum(row.overridden for row in rows),
-        lines=list(lines.values()),
-        old_cents=sum(row.old_cents for row in rows),
-        new_cents=sum(row.new_cents for row in rows),
+        total=summary(rows, first, last, plan["amount_currency"], now=now),
     )
 
 
 def _file(visit: Visit) -> Response:
     return csv_file(
         "comparison",
-        _COLUMNS,
-        (
-            [
-                *(row.external_customer_id, row.external_subscription_id, row.start, row.end),
-                *(line.kind, line.code, decimal_text(line.units), row.currency),
-                *(line.old_cents, line.new_cents, line.difference_cents),
-            ]
-            for row in _compared(visit, visit.named("key"))
-            for line in row.lines
-        ),
+        COLUMNS,
+        [line for row in _compared(visit, visit.named("key")) for line in cells(row)],
     )
 
 

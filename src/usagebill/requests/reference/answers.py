@@ -20,6 +20,7 @@ from usagebill.core.invoices.records import CreditType
 from usagebill.core.ledger import Account, DocumentType
 from usagebill.core.payment_providers import KINDS as PAYMENT_KINDS
 from usagebill.core.payments import NoticeStatus
+from usagebill.core.price_comparisons import LineKind
 from usagebill.core.price_versions import KINDS
 from usagebill.core.provider_requests import PayableType
 from usagebill.core.recurring_rules import RuleStatus
@@ -341,6 +342,27 @@ SHOWN: Mapping[str, Field | str] = {
     "succeeded_at": Field("When it was paid; else null."),
     "failed_at": Field("When its payment failed; else null."),
     "refunded_at": Field("When it was refunded; else null."),
+    # Comparisons of price lists
+    "ChangePreview.from_date": Field("The first day whose usage is priced."),
+    "ChangePreview.to_date": Field("The last day whose usage is priced, included."),
+    "ChangePreview.lines": Field("What it comes to for each metric, add-on, the plan's fee and its minimum."),
+    "ComparedSubscription.from_date": Field("The first of these days on which it was active."),
+    "ComparedSubscription.to_date": Field("The last of these days on which it was active, included."),
+    "ComparedSubscription.ending_at": Field("Its agreed end; null without one."),
+    "ComparedLine.kind": Field("What is priced.", values=tuple(LineKind)),
+    "ComparedLine.code": Field("The metric or the add-on, by code; null for the plan's fee and its minimum."),
+    "subscriptions_count": Field("The subscriptions that were active then."),
+    "more_count": Field("Those that would have paid more."),
+    "less_count": Field("Those that would have paid less."),
+    "overridden_count": Field("Those with prices of their own."),
+    "overridden": Field("Whether it has prices of its own."),
+    "old_cents": Field("The amount at the prices of now, before taxes, coupons and credits.", unit="cents"),
+    "new_cents": Field("The amount with the change, before taxes, coupons and credits.", unit="cents"),
+    "difference_cents": Field("How much more it is with the change; below zero if it is less.", unit="cents"),
+    "largest": Field("The ten subscriptions whose amount changes most."),
+    "fixed_terms": Field(
+        "Those whose amount changes although they run until an agreed end: their contract may not allow it."
+    ),
     "from_date": Field("The first instant of the billed period."),
     "to_date": Field("The last instant of the billed period."),
     "FeeItem.type": Field("The type of the fee.", values=tuple(FeeType)),

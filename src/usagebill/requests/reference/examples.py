@@ -84,6 +84,7 @@ EXAMPLES: Mapping[str, Any] = {
         }
     },
     "PUT /plans/{code}": {"plan": {"name": "Professional", "amount_cents": 5900}},
+    "POST /plans/{code}/preview_change": {"plan": {"amount_cents": 5900}},
     "POST /plans/{code}/metadata": _METADATA,
     "PUT /plans/{code}/metadata": _METADATA,
     "POST /plans/{code}/charges": {

@@ -92,7 +92,7 @@ def shown_field(name: str, field: str) -> Field:
 
 def required_of(operation: str, kinds: Iterable[type]) -> tuple[str, ...]:
     """The required fields of an operation (`plans.create`) with these inputs."""
-    if operation.partition(".")[2].startswith("update"):
+    if operation.partition(".")[2].startswith(("update", "preview_change")):
         return ()
     marked = tuple(name for kind in kinds for name in required_fields(kind, "new", "create"))
     return REQUIRED.get(operation) or marked
