@@ -15,6 +15,7 @@ from tests.scenarios import Scenario, charge_on, filter_on, fixed_charge_on, pla
 
 from usagebill import Billing
 from usagebill.cli import main
+from usagebill.cli.price_files import price_text
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.price_comparisons import LineKind
 
@@ -208,5 +209,12 @@ def test_the_command_prints_a_table_csv_and_json(tmp_path: Path) -> None:
     shown = json.loads(run("basic", str(other), *days, "--format", "json").output)
     assert shown["total"]["difference_cents"] == 1000
     assert [row["external_customer_id"] for row in shown["subscriptions"]] == ["=acme"]
+    listed = tmp_path / "prices.yaml"
+    with Billing(path) as billing:
+        listed.write_text(price_text(billing.prices.pull()).replace("amount: '1'", "amount: '3'"), "utf-8")
+    of_list = json.loads(run("basic", str(listed), *days, "--format", "json").output)
+    assert of_list["total"]["difference_cents"] == 1000
+    listed.write_text("plans: []\n", "utf-8")
+    assert "prices.yaml has no plan basic" in run("basic", str(listed), *days).output
     nothing = run("basic", str(other), "--db", path)
     assert "no subscription was active then" in nothing.output

@@ -642,6 +642,8 @@ ACTS: dict[str, Act] = {
         s.plans.update(code, name="Other", amount_cents=9900, minimum_commitment={"amount_cents": 99000})
         for code in ("pro", "weekly")
     ],
+    "prices.diff": lambda s: s.prices.diff(dearer(s)),
+    "prices.apply": lambda s: s.prices.apply(dearer(s), effective="immediately"),
     "plans.preview_change": lambda s: s.plans.preview_change("pro", amount_cents=1),
     "plans.compare": lambda s: s.plans.compare("pro", "big"),
     "plans.delete": lambda s: [s.plans.delete(code) for code in ("pro", "weekly")],
@@ -776,7 +778,14 @@ LACKING = frozenset(
 )
 # They act on a charge at a provider, which no overdue job of this seller makes.
 # Methods that are no commands.
-QUERIES = frozenset({"entitlements.of"})
+QUERIES = frozenset({"entitlements.of", "prices.pull"})
+
+
+def dearer(seller: Any) -> dict[str, Any]:
+    """The price list with a plan that costs more."""
+    prices = seller.prices.pull()
+    (plan,) = (plan for plan in prices["plans"] if plan["code"] == "pro")
+    return {**prices, "plans": [{**plan, "amount_cents": plan["amount_cents"] + 100}]}
 
 
 def method_of(seller: Any, customer: str) -> str:

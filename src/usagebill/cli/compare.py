@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from usagebill.cli.options import database, opened, organization_option, print_table
+from usagebill.cli.price_files import PriceFile, read_price_file
 from usagebill.core.currencies import exponent, major_from_cents
 from usagebill.core.formulas import escaped
 from usagebill.core.numbers import decimal_text
@@ -28,7 +28,6 @@ from usagebill.core.price_comparisons import (
     summed,
 )
 from usagebill.operations.price_comparisons import comparisons, drafted_plan
-from usagebill.process.json_text import parse_json
 
 _NAMES = {LineKind.PLAN: "plan", LineKind.MINIMUM_COMMITMENT: "minimum commitment"}
 
@@ -63,9 +62,9 @@ def compare(
 ) -> None:
     """Price the usage of PLAN's subscriptions under OTHER, too: the code of a plan, or a JSON or YAML file of one.
 
-    A file has the fields of POST /plans. Amounts are before taxes, coupons and credits. All usage is priced as one
-    period in arrears, and amounts per interval by their share of days; trials are left out. Changes nothing, and reads
-    from one snapshot.
+    A file is a price list as `usagebill prices pull` prints it, with a plan of that code, or has the fields of POST
+    /plans. Amounts are before taxes, coupons and credits. All usage is priced as one period in arrears, and amounts per
+    interval by their share of days; trials are left out. Changes nothing, and reads from one snapshot.
     """
     if (start is None) != (end is None):
         raise click.UsageError("--from and --to go together")
@@ -74,22 +73,22 @@ def compare(
         period = (start or first, end or last)
         target: str | PlanDefinition = other
         if (file := Path(other)).suffix in (".json", ".yaml", ".yml"):
-            fields = _fields(file)
+            fields = _fields(read_price_file(file), plan)
             target = billing.writing(lambda work: drafted_plan(work, fields))
         billing.reading(lambda reader: _write(comparisons(reader, plan, target, *period), output, *period, raw=raw))
 
 
-def _fields(file: Path) -> Mapping[str, Any]:
-    try:
-        text = file.read_text(encoding="utf-8")
-        fields = parse_json(text.encode()) if file.suffix == ".json" else yaml.safe_load(text)
-    except (OSError, ValueError, yaml.YAMLError) as problem:
-        raise click.ClickException(f"{file} cannot be read: {problem}") from problem
-    if isinstance(fields, Mapping) and isinstance(fields.get("plan"), Mapping):
-        fields = fields["plan"]
-    if not isinstance(fields, Mapping):
-        raise click.ClickException(f"{file} has no plan: it is an object with the fields of POST /plans")
-    return fields
+def _fields(file: PriceFile, code: str) -> Mapping[str, Any]:
+    """The plan in a file: the file itself, its `plan`, or that of a price list with this code."""
+    content = file.content
+    if isinstance(content.get("plans"), list):
+        plans = [plan for plan in content["plans"] if isinstance(plan, Mapping) and plan.get("code") == code]
+        if not plans:
+            raise click.ClickException(f"{file.path} has no plan {code}")
+        content = plans[0]
+    elif isinstance(content.get("plan"), Mapping):
+        content = content["plan"]
+    return {name: value for name, value in content.items() if name != "entitlements"}
 
 
 def _write(rows: Iterator[ComparedSubscription], output: str, start: date, end: date, *, raw: bool) -> None:

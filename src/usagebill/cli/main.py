@@ -29,6 +29,7 @@ from usagebill.cli.options import as_json, print_json
 from usagebill.cli.organizations import organizations
 from usagebill.cli.payment_connections import payment_connections
 from usagebill.cli.payments import payments
+from usagebill.cli.prices import prices
 from usagebill.cli.report import report
 from usagebill.cli.row_security import row_security
 from usagebill.cli.serve import serve, work
@@ -71,6 +72,7 @@ for command in (
     webhooks,
     clock,
     compare,
+    prices,
     events,
     event_store,
     usage,

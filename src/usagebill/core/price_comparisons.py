@@ -94,8 +94,9 @@ class ComparedSubscription:
 class ComparisonSummary:
     """Subscriptions under both price lists, from `start` to `end`, both included: in total, and those that matter most.
 
-    `lines` are the sums of all of them. `largest` are those whose amount differs most, the largest difference first;
-    `fixed_terms` are those whose amount differs, although they run until an agreed end that is still to come.
+    `rise_cents` is what those pay more that pay more; `lines` are the sums of all. `largest` are those whose amount
+    differs most, the largest difference first; `fixed_terms` are those whose amount differs, although they run until an
+    agreed end that is still to come.
     """
 
     start: date
@@ -104,6 +105,7 @@ class ComparisonSummary:
     subscriptions_count: int
     more_count: int
     less_count: int
+    rise_cents: int
     overridden_count: int
     lines: tuple[ComparedLine, ...]
     largest: tuple[ComparedSubscription, ...]
@@ -141,6 +143,7 @@ def summary(
         subscriptions_count=len(compared),
         more_count=sum(row.difference_cents > 0 for row in changed),
         less_count=sum(row.difference_cents < 0 for row in changed),
+        rise_cents=sum(max(0, row.difference_cents) for row in changed),
         overridden_count=sum(row.overridden for row in compared),
         lines=tuple(lines.values()),
         largest=tuple(changed[:most]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
@@ -21,8 +22,9 @@ from usagebill.http.api import BASE
 from usagebill.http.endpoints import Endpoint
 from usagebill.http.idempotency import HEADER
 from usagebill.http.openapi_answers import ERRORS, PAGE_META, Views, error_responses, error_schemas, prefixed
+from usagebill.operations.price_lists import LEFT_OUT, PriceListInput
 from usagebill.process.json_text import JsonObject, with_prefix
-from usagebill.requests.inputs import MOST_PER_PAGE, range_of
+from usagebill.requests.inputs import MOST_PER_PAGE, range_of, required_fields
 from usagebill.requests.reference import field_of, hints_of, is_price, required_inside, required_of
 from usagebill.requests.reference.examples import EXAMPLES
 from usagebill.requests.reference.required import BY_ID
@@ -85,6 +87,32 @@ def document(endpoints: Sequence[Endpoint], *, prefix: str = "svc_", server: str
             "responses": dict(error_responses()),
         },
     }
+
+
+def price_list_schema() -> JsonObject:
+    """The JSON Schema of price lists in files: the fields of requests, without ids and options."""
+    inputs = _Inputs("svc_")
+    sections: JsonObject = {}
+    for name, hint in hints_of(PriceListInput).items():
+        (kind, _) = get_args(hint)
+        items = inputs.reference(kind, required_fields(kind, "always", "new", "create"), new=True)
+        sections[name] = {"description": field_of(PriceListInput, name).about, "type": "array", "items": items}
+    for shape in inputs.schemas.values():
+        properties = {name: field for name, field in shape["properties"].items() if name not in LEFT_OUT}
+        # A charge is known by its code.
+        required = [*shape.get("required", ()), *(["code"] if "charge_model" in properties else [])]
+        shape |= {"properties": properties, "required": required, "additionalProperties": False}
+    whole = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A price list of usagebill",
+        "type": "object",
+        "properties": sections,
+        "additionalProperties": False,
+        "$defs": inputs.schemas,
+    }
+    text = json.dumps(whole, default=str).replace("#/components/schemas/", "#/$defs/")
+    schema: JsonObject = json.loads(text)
+    return schema
 
 
 def _tag(endpoint: Endpoint) -> str:

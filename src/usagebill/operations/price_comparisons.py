@@ -111,15 +111,27 @@ def preview_change(work: Work, code: str, request: PlanInput, options: Previewed
 
     def changed(alone: Work) -> Mapping[str, PlanDefinition]:
         update(alone, code, request)
-        return {id: plan_definition(alone, id) for id in _with_overrides(alone, plan)}
+        return definitions_of(alone, plan)
 
     after = work.dry_run(changed)
+    return work.estimated(
+        ("preview of a change", code), lambda reader: effect(reader, plan, after, start, end), inputs=(request, start)
+    )
 
-    def compare(reader: Reader) -> ComparisonSummary:
-        rows = _compared(reader, [within("plan_id", sorted(after))], lambda old: after[old.plan.id], start, end)
-        return summary(rows, start, end, plan.amount_currency, now=reader.now)
 
-    return work.estimated(("preview of a change", code), compare, inputs=(request, start))
+def definitions_of(reader: Reader, plan: Plan) -> Mapping[str, PlanDefinition]:
+    """The definitions of a plan and of its overrides, by id."""
+    return {id: plan_definition(reader, id) for id in _with_overrides(reader, plan)}
+
+
+def effect(
+    reader: Reader, plan: Plan, after: Mapping[str, PlanDefinition], start: date, end: date
+) -> ComparisonSummary:
+    """What the subscriptions of a plan would have cost from `start` to `end` (both included), with these definitions of
+    it and of its overrides (`definitions_of`).
+    """
+    rows = _compared(reader, [within("plan_id", sorted(after))], lambda old: after[old.plan.id], start, end)
+    return summary(rows, start, end, plan.amount_currency, now=reader.now)
 
 
 def _month(reader: Reader, options: PreviewedMonth) -> tuple[date, date]:

@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 
 from usagebill.resources.analytics import Analytics
 from usagebill.resources.bindings import Messages, Operation, Resource, Runner, Views
-from usagebill.resources.catalog import AddOns, BillableMetrics, Coupons, Plans, PricingUnits, Taxes
+from usagebill.resources.catalog import AddOns, BillableMetrics, Coupons, Plans, Prices, PricingUnits, Taxes
 from usagebill.resources.connections import (
     PaymentConnections,
     SyncConnections,
@@ -69,6 +69,7 @@ class Resources:
     payment_requests: PaymentRequests
     payments: Payments
     plans: Plans
+    prices: Prices
     pricing_units: PricingUnits
     security_logs: SecurityLogs
     subscriptions: Subscriptions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import ClassVar
 
@@ -11,13 +11,14 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import Coupon
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.price_comparisons import ComparedSubscription, last_month
+from usagebill.core.price_lists import PriceListChange
 from usagebill.core.price_versions import PlanVersion
 from usagebill.core.pricing_units import PricingUnit
 from usagebill.core.taxes import Tax
-from usagebill.operations import add_ons, billable_metrics, coupons, plans, pricing_units, taxes
+from usagebill.operations import add_ons, billable_metrics, coupons, plans, price_lists, pricing_units, taxes
 from usagebill.operations.price_comparisons import comparisons, drafted_plan, preview_change
 from usagebill.queries.plans import plan_by_code
-from usagebill.resources.bindings import Message, Messages, Resource, Views, command, query, worded
+from usagebill.resources.bindings import Message, Messages, Resource, Views, command, exact, query, worded
 from usagebill.runtime.work import Reader
 from usagebill.views.add_ons import add_on_view
 from usagebill.views.billable_metrics import BillableMetricView, billable_metric_view
@@ -137,6 +138,48 @@ class Plans(Resource):
     merge_metadata = command(plans.merge_metadata)
     delete_metadata = command(plans.delete_metadata)
     delete_metadata_key = command(plans.delete_metadata_key)
+
+
+class Prices(Resource):
+    """Everything that decides prices as one list, by code: metrics, plans, add-ons, taxes, coupons and features."""
+
+    def pull(self) -> Mapping[str, Sequence[Mapping[str, object]]]:
+        """The price list; `apply` takes it. Empty sections and fields are left out."""
+        return self._runner.reading(price_lists.pull)
+
+    def diff(self, prices: Mapping[str, object], *, delete: bool = False) -> PriceListChange:
+        """What `apply` would change, in fields and in what last month would have cost; changes nothing.
+
+        Raises what `apply` raises, except for a rise.
+        """
+        return self._written(price_lists.diff, prices, delete=delete)
+
+    def apply(
+        self,
+        prices: Mapping[str, object],
+        *,
+        effective: str | None = None,
+        delete: bool = False,
+        cascade_updates: bool = False,
+    ) -> PriceListChange:
+        """Make every record that a price list names what it says, all or nothing; what it does not name stays.
+
+        `delete` deletes that, too. `cascade_updates` also changes subscriptions with prices of their own. Without
+        `effective` it is refused if any subscription would have paid more last month, or this month so far. Raises
+        `Invalid` and `NotFound`; `place` and `details` name the fields.
+        """
+        return self._written(
+            price_lists.apply, prices, effective=effective, delete=delete, cascade_updates=cascade_updates
+        )
+
+    def _written(
+        self, operation: Callable[..., PriceListChange], prices: Mapping[str, object], **options: object
+    ) -> PriceListChange:
+        sent = {str(name): exact(value) for name, value in prices.items()}
+        with worded(self._runner, sent, price_lists.PriceListInput):
+            return self._runner.writing(
+                lambda work: operation(work, sent, price_lists.ApplyOptions(**options))  # type: ignore[arg-type]
+            )
 
 
 class PricingUnits(Resource):

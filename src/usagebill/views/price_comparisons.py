@@ -38,6 +38,7 @@ class ChangePreviewView(TypedDict):
     subscriptions_count: int
     more_count: int
     less_count: int
+    rise_cents: int
     overridden_count: int
     old_cents: int
     new_cents: int
@@ -56,6 +57,7 @@ def change_preview_view(_: Reader, preview: ComparisonSummary) -> ChangePreviewV
         "subscriptions_count": preview.subscriptions_count,
         "more_count": preview.more_count,
         "less_count": preview.less_count,
+        "rise_cents": preview.rise_cents,
         "overridden_count": preview.overridden_count,
         "old_cents": preview.old_cents,
         "new_cents": preview.new_cents,

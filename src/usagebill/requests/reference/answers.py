@@ -354,6 +354,7 @@ SHOWN: Mapping[str, Field | str] = {
     "subscriptions_count": Field("The subscriptions that were active then."),
     "more_count": Field("Those that would have paid more."),
     "less_count": Field("Those that would have paid less."),
+    "rise_cents": Field("What those would have paid more that would have paid more.", unit="cents"),
     "overridden_count": Field("Those with prices of their own."),
     "overridden": Field("Whether it has prices of its own."),
     "old_cents": Field("The amount at the prices of now, before taxes, coupons and credits.", unit="cents"),
