@@ -282,6 +282,21 @@ def test_a_payment_that_came_twice_and_was_disputed_is_not_given_back_as_well(do
     assert doors.stripe.refunds == {}
 
 
+def test_a_surplus_goes_back_after_a_dispute_was_won(doors: Doors) -> None:
+    invoice = doors.invoice()
+    doors.page(invoice)
+    doors.notice(doors.stripe.page_paid(next(iter(doors.pages())), amount=1350))
+    (payment,) = doors.payments()
+    charge = payment["provider_payment_id"]
+    doors.notice(doors.stripe.dispute_closed(charge))
+    doors.notice(doors.stripe.dispute_event("funds_reinstated", charge, "won"))
+    doors._ask("POST", f"/payments/{payment['svc_id']}/refund")
+    doors.box.run_due()
+    assert [refund["amount"] for refund in doors.stripe.refunds.values()] == [300]
+    assert doors.payments()[0]["status"] == "dispute_won"
+    assert doors.box.billing.audit().findings == ()
+
+
 def test_a_payment_of_which_nothing_is_too_much_is_not_refunded(doors: Doors) -> None:
     invoice = paid_in_parts(doors)
     (payment, *_) = doors.payments()

@@ -58,6 +58,9 @@ class TakenBack(StrEnum):
 # The state of a payment that succeeded, and about which a dispute was won: older news of a loss comes too late.
 DISPUTE_WON = "dispute_won"
 
+# What became of all the money of a payment: a refund of a part of it does not change that.
+OF_ALL_MONEY = (*TakenBack, DISPUTE_WON)
+
 # States of a payment of which a person has to give something back.
 TO_BE_REFUNDED = (MoneyBack.OWED, SurplusBack.OWED)
 

@@ -10,6 +10,7 @@ from usagebill.core.credit_notes import CreditNote
 from usagebill.core.payments import (
     GIVEN_BACK,
     LIVE,
+    OF_ALL_MONEY,
     MoneyBack,
     Payment,
     RefundAttempt,
@@ -118,8 +119,7 @@ def _paid_back(payment: Payment, book: RefundBook) -> Iterator[Finding]:
     ]
     if payment.status in _UNDER_WAY and not given_back:
         yield _payment(payment, "refunds without a credit note", 1, 0)
-    was_taken = payment.status in tuple(TakenBack)
-    if given_back and not was_taken and payment.status != money_back_word(payment, given_back):
+    if given_back and payment.status not in OF_ALL_MONEY and payment.status != money_back_word(payment, given_back):
         word = money_back_word(payment, given_back)
         yield _refund(given_back[-1], "status of the payment", word, payment.status)
     is_paid = payment.payment_status == ChargeStatus.SUCCEEDED

@@ -18,8 +18,8 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import AskPaymentProvider
 from usagebill.core.payments import (
-    DISPUTE_WON,
     NOT_MADE,
+    OF_ALL_MONEY,
     TO_BE_REFUNDED,
     Payment,
     RefundAttempt,
@@ -210,7 +210,7 @@ def _mark(work: Work, payment: Payment, reason: str | None = None) -> None:
     """Store on a payment what becomes of what is given back of it, unless it shows what became of all of its money."""
     attempts = work.tx.find(RefundAttempt, eq("payment_id", payment.id), missing("credit_note_id"))
     word = money_back_word(payment, attempts)
-    status = payment.status if payment.status in (*TakenBack, DISPUTE_WON) else word.value
+    status = payment.status if payment.status in OF_ALL_MONEY else word.value
     payment = replace(payment, status=status, is_shown=True, updated_at=work.now)
     work.tx.replace(payment)
     if word in TO_BE_REFUNDED:
