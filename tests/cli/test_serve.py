@@ -53,7 +53,7 @@ def test_announcement_for_people_names_key_and_address(tmp_path: Path) -> None:
         assert process.wait(timeout=30) == 0
     key = lines[1].split()[2]
     assert [line.split()[0] for line in lines] == ["organization", "API", "serving"]
-    assert len(key) == 36
+    assert len(key) == 43
 
 
 def test_without_a_terminal_no_key_is_made_and_none_is_in_the_journal(tmp_path: Path) -> None:

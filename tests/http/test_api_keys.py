@@ -4,6 +4,7 @@ creator's.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -89,6 +90,7 @@ def called(box: Scenario, value: str, method: str, path: str, **body: Any) -> tu
 def test_a_new_key_is_shown_once_and_works(box: Scenario) -> None:
     made = box.post("/api_keys", api_key={"name": "collector", "permissions": {"event": ["write"]}})["api_key"]
     assert made["permissions"] == {"event": ["write"]}
+    assert re.fullmatch("ub_[0-9a-f]{40}", made["value"]), "as scanners of published code know it"
     assert called(box, made["value"], "GET", "/events")[0] == 403
     shown = box.get(f"/api_keys/{made['svc_id']}")["api_key"]
     assert shown == {**made, "value": "•" * 8 + made["value"][-3:], "last_used_at": shown["last_used_at"]}

@@ -131,6 +131,7 @@ class TestOneEvent:
         assert send(box, external_subscription_id="a")[0] == 200
         status, body = send(box, external_subscription_id="a", code="other")
         assert (status, body["error_details"]) == (422, {"transaction_id": ["value_already_exist"]})
+        assert "another id bills it twice" in str(body["messages"]), "and not: choose another one"
         assert send(box, external_subscription_id="b")[0] == 200
         assert send(box)[0] == 200
         assert send(box)[0] == 200

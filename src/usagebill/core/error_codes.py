@@ -15,6 +15,13 @@ class Refusal(NamedTuple):
     remedy: str
 
 
+# Codes that mean something particular in one field.
+OF_FIELDS: Mapping[tuple[str, str], Refusal] = {
+    ("transaction_id", "value_already_exist"): Refusal(
+        "is the id of an event that is stored already",
+        "if it tells of the same usage, leave it out: another id bills it twice",
+    ),
+}
 # Codes of fields (422), by subject.
 CODES: Mapping[str, Refusal] = {
     # Any field

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from uuid import uuid4
+from secrets import token_hex
 
 from usagebill.core.api_keys import ApiKey, all_permissions, is_valid, permission_errors, surplus
 from usagebill.core.errors import Forbidden, Invalid, NotFound
@@ -21,6 +21,9 @@ from usagebill.requests.inputs import ABSENT, Absent, Input, Maybe, Paging, desc
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import any_of, asc, eq, missing, more
 from usagebill.storage.ports import Page, Transaction
+
+# By which scanners of published code know a key: `ub_` and 40 hexadecimal digits.
+_PREFIX = "ub_"
 
 
 def by_hash(tx: Transaction, value_hash: str) -> ApiKey | None:
@@ -84,7 +87,7 @@ def _made(
     expires_at: datetime | None = None,
     rotated_from_id: str | None = None,
 ) -> IssuedKey:
-    secret = Secret(str(uuid4()))
+    secret = Secret(_PREFIX + token_hex(20))
     key = ApiKey(
         id=work.new_id(),
         organization_id=work.organization.id,

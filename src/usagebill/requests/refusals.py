@@ -11,7 +11,7 @@ import attrs
 
 from usagebill.core.api_logs import SECRETS
 from usagebill.core.currencies import CURRENCIES
-from usagebill.core.error_codes import BY_STATE, NOT_PERMITTED, RESOURCES, refusal_of
+from usagebill.core.error_codes import BY_STATE, NOT_PERMITTED, OF_FIELDS, RESOURCES, refusal_of
 from usagebill.core.errors import (
     BadRequest,
     BillingError,
@@ -246,8 +246,8 @@ class _Request:
         return texts
 
     def _text(self, place: str, value: object, code: str) -> str:
-        meaning, remedy = refusal_of(code)
         name = place.rpartition(".")[2].rpartition("[")[0] or place.rpartition(".")[2]
+        meaning, remedy = OF_FIELDS.get((name, code)) or refusal_of(code)
         described, hint = self._described(place)
         if value is _ABSENT or (value in (None, "") and code == "value_is_mandatory"):
             subject = ""
