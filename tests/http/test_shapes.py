@@ -22,6 +22,7 @@ OWN = {
     ("POST", "/customers/{external_id}/anonymize"),
     ("GET", "/invoices/{invoice_id}/explain"),
     ("POST", "/invoices/preview/explain"),
+    ("GET", "/plans/{code}/versions"),
     ("GET", "/fees/{fee_id}/events"),
     ("PUT", "/invoices/{invoice_id}/lose_dispute"),
     ("GET", "/organizations"),
