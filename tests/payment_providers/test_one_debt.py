@@ -610,3 +610,16 @@ def test_a_link_at_adyen_that_was_paid_is_not_charged_before_its_notice_comes(bo
         box.travel_to(box.now + timedelta(hours=2))
         life.assert_paid(invoice)
         assert adyen.authorised() == {"EUR": 1050}
+
+
+def test_a_dispute_that_is_told_before_its_charge_is_known_counts(doors: Doors) -> None:
+    """The charge is looked up, as less is due by now, when its notice has been given up."""
+    invoice = lose(doors, is_made=True)
+    doors.pay(invoice, 300)
+    (intent,) = doors.stripe.intents
+    doors.notice(doors.stripe.dispute_closed(intent))
+    doors.box.travel_to("2024-03-05T12:08:00Z")
+    assert doors.unhandled() == ["charge.dispute.closed"]
+    doors.box.travel_to("2024-03-05T16:00:00Z")
+    assert doors.unhandled() == []
+    assert doors.reread(invoice)["payment_dispute_lost_at"] is not None

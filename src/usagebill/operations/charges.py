@@ -33,6 +33,7 @@ from usagebill.operations.payables import PAYABLES, find_payable, log_unknown, m
 from usagebill.operations.payment_methods import forget_method
 from usagebill.operations.payment_orders import order_look_up, order_look_up_of_lost
 from usagebill.operations.payment_status import end_page, is_being_ended
+from usagebill.operations.provider_notices import look_again
 from usagebill.process.logs import Log
 from usagebill.queries.customers import find_customer
 from usagebill.queries.payment_providers import (
@@ -200,6 +201,8 @@ def conclude(work: Work, job: Job, task: CollectPayment, sent: Sent, answer: Cha
         forget_method(work, sent.connection.id, provider_method_id)
     if isinstance(answer, Charged):
         _answered(work, payment, collectable, answer)
+        if sent.charge.since is not None:
+            look_again(work, payment.connection_id)
         return
     if not payment.unanswered:
         return

@@ -255,8 +255,11 @@ def _moved(work: Work, payment: Payment, moved: PaymentMoved) -> Payment:
         named = eq("provider_method_id", moved.method.provider_method_id)
         method = work.tx.first(PaymentMethod, eq("customer_id", payment.customer_id), named)
         method_id = None if method is None else method.id
+    is_new = payment.provider_payment_id is None
     payment = followed(payment, moved, method_id=method_id, now=work.now)
     work.tx.replace(payment)
+    if is_new:
+        look_again(work, payment.connection_id)
     return payment
 
 
@@ -336,13 +339,13 @@ def _new_payment(work: Work, connection: PaymentConnection, moved: PaymentMoved)
     PAYABLES[collectable.type].attempt(work, collectable.id)
     work.tx.insert(payment)
     _settle(work, collectable, payment, moved)
-    _look_again(work, connection)
+    look_again(work, connection.id)
     return None
 
 
-def _look_again(work: Work, connection: PaymentConnection) -> None:
-    """Process once more what was said of payments that nobody knew: the new one may be among them."""
-    early = eq("connection_id", connection.id), eq("status", NoticeStatus.UNHANDLED), eq("reason", TOO_EARLY)
+def look_again(work: Work, connection_id: str | None) -> None:
+    """Process once more what was said of payments that nobody knew: one that is known by now may be among them."""
+    early = eq("connection_id", connection_id), eq("status", NoticeStatus.UNHANDLED), eq("reason", TOO_EARLY)
     for kept in work.tx.find(ProviderNotice, *early, order=[asc("created_at")], limit=_MOST_DROPPED):
         work.tx.replace(replace(kept, status=NoticeStatus.PENDING, updated_at=work.now))
         task = AskPaymentProvider(errand=ProviderErrand.NOTICE, subject_id=kept.id, attempts=kept.attempts)
