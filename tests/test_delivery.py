@@ -9,6 +9,7 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,44 @@ def test_while_a_secret_is_changed_messages_have_a_signature_by_each_the_oldest_
         fourth = billing.webhook_endpoints.rotate_secret(endpoint.id, old_secret_expires_at=None).secret
         assert signatures([fourth])
         assert len({first, second, third, fourth}) == 4
+
+
+def test_while_the_key_pair_is_changed_messages_have_a_signature_by_each_the_oldest_first(
+    billing: Billing, clock: ManualClock
+) -> None:
+    with Receiver() as receiver:
+        listen(billing, receiver)
+
+        def signed_by(*keys: str) -> bool:
+            happen(billing, f"customer-{len(receiver.received)}")
+            billing.run_due()
+            signatures = receiver.received[-1].headers["x-svc-signature"].split(",")
+            assert len({jwt.get_unverified_header(one)["kid"] for one in signatures}) == len(keys)
+            # Raises if one is not by its key.
+            data = [
+                jwt.decode(one, base64.b64decode(key), algorithms=["RS256"])["data"]
+                for one, key in zip(signatures, keys, strict=True)
+            ]
+            return {text.encode() for text in data} == {receiver.received[-1].body}
+
+        first = billing.webhooks.public_key()
+        assert signed_by(first)
+        billing.webhooks.rotate_key()
+        second = billing.webhooks.public_key()
+        assert signed_by(first, second)
+        clock.set(NOW + timedelta(hours=23, minutes=59))
+        assert signed_by(first, second)
+        clock.set(NOW + timedelta(hours=24))
+        assert signed_by(second)
+        billing.webhooks.rotate_key(old_key_expires_at=(NOW + timedelta(days=3)).isoformat())
+        third = billing.webhooks.public_key()
+        assert signed_by(second, third)
+        billing.webhooks.end_old_key()
+        assert signed_by(third)
+        billing.webhooks.rotate_key(old_key_expires_at=None)
+        fourth = billing.webhooks.public_key()
+        assert signed_by(fourth)
+        assert all(one != next_one for one, next_one in pairwise((first, second, third, fourth)))
 
 
 def test_what_failed_before_a_rotation_is_signed_anew(billing: Billing, clock: ManualClock) -> None:

@@ -79,12 +79,25 @@ def signature(billing: Billing, algorithm: SignatureAlgorithm, signed: bytes) ->
         url="https://receiver.example",
         body=signed,
         signature_algo=algorithm,
-        key=(billing.organizations.get().hmac_key,) if is_hmac else billing.writing(signing_key),
+        keys=(billing.organizations.get().hmac_key,) if is_hmac else (billing.writing(signing_key),),
         issuer=ISSUER,
         header_prefix="X-Svc-",
         public_only=False,
     )
     return signed_headers(attempt)["X-Svc-Signature"]
+
+
+def rotated_key(billing: Billing, sent: bytes) -> tuple[str, list[list[str]]]:
+    """The signature of a message while the key pair is rotated, and what receivers know that have either public key."""
+    old = known(billing, SignatureAlgorithm.JWT)
+    billing.webhook_endpoints.create(webhook_url="https://receiver.example")
+    billing.webhooks.rotate_key()
+    billing.customers.upsert(external_id="acme")
+    (message,) = billing.webhooks.list().items
+    attempt = billing.writing(lambda work: prepare(work, DeliverWebhook(message_id=message.id)))
+    assert attempt is not None
+    signed = signed_headers(replace(attempt, body=sent, issuer=ISSUER))["X-Svc-Signature"]
+    return signed, [old, known(billing, SignatureAlgorithm.JWT)]
 
 
 def rotated(billing: Billing, sent: bytes) -> tuple[str, list[str]]:
@@ -118,6 +131,11 @@ def true_and_false(billing: Billing, other: Billing, algorithm: SignatureAlgorit
         theirs = body(other)
         yield False, [theirs.decode(), signature(other, algorithm, theirs), *knows]
         yield False, [theirs.decode(), signature(billing, algorithm, theirs), *knows]
+        both, known_by = rotated_key(billing, sent)
+        assert known_by[0][0] != known_by[1][0]
+        yield from ((True, [sent.decode(), both, *knows]) for knows in known_by)
+        yield False, [sent.decode(), both, *known(other, algorithm)]
+        yield False, [sent.decode(), right, *known_by[1]]
 
 
 def python_of_guide() -> dict[str, Any]:

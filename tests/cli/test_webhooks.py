@@ -114,3 +114,20 @@ def test_a_secret_is_changed_and_the_old_one_ended(file: str) -> None:
     assert "signs too until" in run("webhooks", "rotate-secret", id, "--db", file)
     for command in ("rotate-secret", "end-old-secret"):
         assert "webhooks endpoints" in run("webhooks", command, "none", "--db", file, code=1)
+
+
+def test_the_key_pair_is_changed_and_the_old_one_ended(file: str) -> None:
+    old = run("webhooks", "key", "--db", file)
+    rotated = run_json("webhooks", "rotate-key", "--old-expires-at", "2100-01-01", "--db", file)
+    assert rotated == {
+        "public_key": run("webhooks", "key", "--db", file),
+        "old_key_expires_at": "2100-01-01T00:00:00Z",
+    }
+    assert rotated["public_key"] != old
+    assert "end the older one first" in run("webhooks", "rotate-key", "--db", file, code=1)
+    assert run("webhooks", "end-old-key", "--db", file) == "one key signs\n"
+    told = run("webhooks", "rotate-key", "--at-once", "--db", file)
+    assert run("webhooks", "key", "--db", file) in told
+    assert rotated["public_key"] not in told
+    both = ("--at-once", "--old-expires-at", "2100-01-01")
+    assert "--at-once or --old-expires-at" in run("webhooks", "rotate-key", *both, "--db", file, code=2)

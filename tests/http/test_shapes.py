@@ -63,6 +63,8 @@ OWN = {
     ("POST", "/plans/{code}/preview_change"),
     ("POST", "/webhook_endpoints/{id}/rotate_secret"),
     ("DELETE", "/webhook_endpoints/{id}/old_secret"),
+    ("POST", "/webhooks/rotate_key"),
+    ("DELETE", "/webhooks/old_key"),
     ("POST", "/webhooks/{id}/resend"),
     ("POST", "/webhooks/resend_failed"),
 }

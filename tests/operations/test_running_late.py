@@ -747,6 +747,8 @@ ACTS: dict[str, Act] = {
     "webhook_endpoints.update": lambda s: s.webhook_endpoints.update(
         s.webhook_endpoints.list().items[0].id, event_types=["invoice.created"]
     ),
+    "webhooks.rotate_key": lambda s: s.webhooks.rotate_key(),
+    "webhooks.end_old_key": lambda s: s.webhooks.end_old_key(),
     "webhook_endpoints.rotate_secret": lambda s: s.webhook_endpoints.rotate_secret(_hmac_endpoint(s)),
     "webhook_endpoints.end_old_secret": lambda s: s.webhook_endpoints.end_old_secret(_hmac_endpoint(s)),
     "webhook_endpoints.delete": lambda s: s.webhook_endpoints.delete(s.webhook_endpoints.list().items[0].id),

@@ -163,3 +163,32 @@ def test_a_rotation_that_makes_no_sense_is_refused_and_changes_nothing(box: Scen
     assert missing(rotate(box, "none")) == "webhook_endpoint"
     assert missing(box.send("DELETE", "/webhook_endpoints/none/old_secret")) == "webhook_endpoint"
     assert all("old_secret_expires_at" not in shown for shown in box.get("/webhook_endpoints")["webhook_endpoints"])
+
+
+@pytest.mark.beyond_reference
+def test_a_new_key_pair_is_shown_and_the_old_one_until_it_expires(box: Scenario) -> None:
+    def rotate_key(**sent: object) -> tuple[int, Any]:
+        return box.send("POST", "/webhooks/rotate_key", sent or None)
+
+    old = box.get("/webhooks/json_public_key")["webhook"]["public_key"]
+    shown = accepted(rotate_key(), "webhook")
+    assert shown == {
+        "public_key": box.get("/webhooks/json_public_key")["webhook"]["public_key"],
+        "old_key_expires_at": "2024-03-06T00:00:00Z",
+    }
+    assert shown["public_key"] != old
+    assert refused(rotate_key()) == {"key": ["two_keys_are_valid"]}
+    assert box.delete("/webhooks/old_key")["webhook"] == {"public_key": shown["public_key"]}
+    # There is nothing left to end, and the only pair stays.
+    assert box.delete("/webhooks/old_key")["webhook"] == {"public_key": shown["public_key"]}
+    at_once = accepted(rotate_key(old_key_expires_at=None), "webhook")
+    assert at_once.keys() == {"public_key"}
+    for sent in ("yesterday", "2024-03-05T00:00:00Z"):
+        assert refused(rotate_key(old_key_expires_at=sent)) == {"old_key_expires_at": ["invalid_date"]}
+    assert box.get("/webhooks/json_public_key")["webhook"] == at_once
+
+
+@pytest.mark.beyond_reference
+def test_the_first_key_pair_may_be_made_by_a_rotation(box: Scenario) -> None:
+    shown = accepted(box.send("POST", "/webhooks/rotate_key"), "webhook")
+    assert shown == box.get("/webhooks/json_public_key")["webhook"]

@@ -155,15 +155,32 @@ def _known_endpoint(id: str) -> AbstractContextManager[None]:
     return named(f"no endpoint has the id {id}: see `usagebill webhooks endpoints`")
 
 
-@webhooks.command("rotate-secret")
-@click.argument("endpoint")
-@click.option(
+_old_expires_at = click.option(
     "--old-expires-at",
     type=instant,
     metavar="TIME",
-    help="When the old secret stops signing; until then both do (default: in 24 hours).",
+    help="When the old one stops signing; until then both do (default: in 24 hours).",
 )
-@click.option("--at-once", is_flag=True, help="The old secret stops signing now.")
+_at_once = click.option("--at-once", is_flag=True, help="The old one stops signing now.")
+
+
+def _end_of_old(name: str, old_expires_at: datetime | None, *, at_once: bool) -> dict[str, Any]:
+    """What `--old-expires-at` and `--at-once` choose, as the field `name` of the request."""
+    if at_once and old_expires_at is not None:
+        raise click.UsageError("the old one ends --at-once or --old-expires-at a time")
+    if at_once or old_expires_at is not None:
+        return {name: None if old_expires_at is None else old_expires_at.isoformat()}
+    return {}
+
+
+def _signs_until(until: str | None) -> str:
+    return f"signs too until {until}" if until else "signs no longer"
+
+
+@webhooks.command("rotate-secret")
+@click.argument("endpoint")
+@_old_expires_at
+@_at_once
 @database()
 @organization_option
 @as_json
@@ -176,19 +193,14 @@ def rotate_secret(
     json_output: bool,
 ) -> None:
     """Give an `hmac` endpoint a new secret, and show it, this once."""
-    if at_once and old_expires_at is not None:
-        raise click.UsageError("the old secret ends --at-once or --old-expires-at a time")
-    chosen: dict[str, Any] = {}
-    if at_once or old_expires_at is not None:
-        chosen["old_secret_expires_at"] = None if old_expires_at is None else old_expires_at.isoformat()
+    chosen = _end_of_old("old_secret_expires_at", old_expires_at, at_once=at_once)
     with opened(path, organization) as billing, _known_endpoint(endpoint):
         shown = billing.view(billing.webhook_endpoints.rotate_secret(endpoint, **chosen))
     if json_output:
         print_json(shown)
         return
-    until = shown.get("old_secret_expires_at")
     click.echo(f"secret      {shown['secret']}  (shown this once)")
-    click.echo("old secret  " + (f"signs too until {until}" if until else "signs no longer"))
+    click.echo(f"old secret  {_signs_until(shown.get('old_secret_expires_at'))}")
 
 
 @webhooks.command("end-old-secret")
@@ -200,6 +212,36 @@ def end_old_secret(endpoint: str, path: str, organization: str | None) -> None:
     with opened(path, organization) as billing, _known_endpoint(endpoint):
         billing.webhook_endpoints.end_old_secret(endpoint)
     click.echo("one secret signs")
+
+
+@webhooks.command("rotate-key")
+@_old_expires_at
+@_at_once
+@database()
+@organization_option
+@as_json
+def rotate_key(
+    old_expires_at: datetime | None, at_once: bool, path: str, organization: str | None, json_output: bool
+) -> None:
+    """Sign `jwt` messages with a new key pair, and show its public key."""
+    chosen = _end_of_old("old_key_expires_at", old_expires_at, at_once=at_once)
+    with opened(path, organization) as billing:
+        shown = billing.view(billing.webhooks.rotate_key(**chosen))
+    if json_output:
+        print_json(shown)
+        return
+    click.echo(shown["public_key"], nl=False)
+    click.echo(f"the old key {_signs_until(shown.get('old_key_expires_at'))}", err=True)
+
+
+@webhooks.command("end-old-key")
+@database()
+@organization_option
+def end_old_key(path: str, organization: str | None) -> None:
+    """End the older of two key pairs at once."""
+    with opened(path, organization) as billing:
+        billing.webhooks.end_old_key()
+    click.echo("one key signs")
 
 
 @webhooks.command()

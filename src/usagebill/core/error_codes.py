@@ -268,7 +268,10 @@ CODES: Mapping[str, Refusal] = {
     "invoice_is_not_payable": Refusal("cannot be paid", "only issued invoices can"),
     # Webhook endpoints
     "has_no_secret": Refusal(
-        "the endpoint's messages are signed by the organization's key pair", "rotate the secrets of `hmac` endpoints"
+        "the endpoint's messages are signed by the organization's key pair", "rotate that: POST /webhooks/rotate_key"
+    ),
+    "two_keys_are_valid": Refusal(
+        "the organization has two valid key pairs", "end the older one first: DELETE /webhooks/old_key"
     ),
     "two_secrets_are_valid": Refusal(
         "the endpoint has two valid secrets", "end the older one first: DELETE /webhook_endpoints/{id}/old_secret"

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -192,13 +192,14 @@ class Resent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningKey:
-    """The RSA key pair that signs an organization's messages, as PEM texts."""
+    """An RSA key pair that signs an organization's messages, as PEM texts, until `expires_at`; None: for good."""
 
     id: str
     organization_id: str
     created_at: datetime
     private_key: str = field(repr=False)
     public_key: str
+    expires_at: datetime | None = None
 
 
 _HTTP_URL = re.compile(
@@ -291,6 +292,20 @@ def with_new_secret(
         raise Invalid(secret="two_secrets_are_valid")
     old = () if old_expires_at is None else (replace(present, expires_at=old_expires_at),)
     return replace(endpoint, secrets=(*old, WebhookSecret(value=value)), updated_at=now)
+
+
+def valid_keys(keys: Iterable[SigningKey], now: datetime) -> tuple[SigningKey, ...]:
+    """The key pairs that sign an organization's messages at `now`, oldest first; the last of them does not expire."""
+    valid = [key for key in keys if key.expires_at is None or key.expires_at > now]
+    return tuple(sorted(valid, key=lambda key: (key.expires_at is None, key.created_at, key.id)))
+
+
+def present_key(keys: Iterable[SigningKey], now: datetime) -> SigningKey | None:
+    """The key pair that a new one takes the place of; None if there is none. Raises `Invalid` if two are valid."""
+    present, *more = valid_keys(keys, now) or (None,)
+    if more:
+        raise Invalid(key="two_keys_are_valid")
+    return present
 
 
 def header_prefix(id_prefix: str) -> str:

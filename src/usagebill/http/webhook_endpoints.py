@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import webhook_endpoints, webhooks
-from usagebill.resources.result_views import rotated_secret_view
+from usagebill.resources.result_views import rotated_key_view, rotated_secret_view
 from usagebill.views.webhooks import (
     public_key_bytes,
     public_key_view,
@@ -31,6 +31,23 @@ ENDPOINTS = [
         returns="webhook",
         view=public_key_view,
         summary="Get the public key of webhook signatures",
+    ),
+    Endpoint(
+        "POST",
+        "/webhooks/rotate_key",
+        webhooks.rotate_key,
+        body=webhooks.KeyRotationInput,
+        returns="webhook",
+        view=rotated_key_view,
+        summary="Sign webhooks with a new key pair",
+    ),
+    Endpoint(
+        "DELETE",
+        "/webhooks/old_key",
+        webhooks.end_old_key,
+        returns="webhook",
+        view=rotated_key_view,
+        summary="End the old key pair of webhook signatures at once",
     ),
     Endpoint(
         "GET",

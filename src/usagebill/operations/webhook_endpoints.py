@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from secrets import token_hex
 from urllib.parse import urlsplit
 
 from usagebill.core.addresses import names_private
 from usagebill.core.errors import Invalid, NotFound
-from usagebill.core.instants import parse_instant
 from usagebill.core.secrets import Secret
 from usagebill.core.tasks import DeliverWebhook
 from usagebill.core.webhooks import (
@@ -38,8 +36,6 @@ class WebhookEndpointInput:
     event_types: Maybe[object] = ABSENT
 
 
-# How long the old secret stays valid, unless it is said: long enough to give the new one to the receiver.
-_OLD_SECRET_KEPT = timedelta(hours=24)
 _SECRET_BYTES = 32
 
 
@@ -138,21 +134,10 @@ def rotate_secret(work: Work, id: str, request: SecretRotationInput) -> RotatedS
     Raises `NotFound`, and `Invalid` for an endpoint that is signed by `jwt` or has two valid secrets already.
     """
     secret = Secret(token_hex(_SECRET_BYTES))
-    old_expires_at = _old_expires_at(request.old_secret_expires_at, work.now)
-    after = with_new_secret(get(work, id), work.organization.hmac_key, secret.value, work.now, old_expires_at)
+    expires_at = webhooks.old_expires_at("old_secret_expires_at", request.old_secret_expires_at, work.now)
+    after = with_new_secret(get(work, id), work.organization.hmac_key, secret.value, work.now, expires_at)
     work.tx.replace(after)
     return RotatedSecret(endpoint=after, hidden=secret)
-
-
-def _old_expires_at(sent: Maybe[str], now: datetime) -> datetime | None:
-    if sent is ABSENT:
-        return now + _OLD_SECRET_KEPT
-    if sent is None:
-        return None
-    instant = parse_instant(sent)
-    if instant is None or instant <= now:
-        raise Invalid(old_secret_expires_at="invalid_date")
-    return instant
 
 
 @without_backlog(Unrelated.CONNECTION)

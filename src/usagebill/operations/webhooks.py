@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
 from secrets import randbelow
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from usagebill.core.days import next_time_of_day
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
+from usagebill.core.instants import parse_instant
 from usagebill.core.jobs import Job
 from usagebill.core.tasks import CleanWebhookMessages, DeliverWebhook
 from usagebill.core.webhooks import (
@@ -27,9 +28,11 @@ from usagebill.core.webhooks import (
     delivery_lane,
     endpoint_after_attempt,
     header_prefix,
+    present_key,
     public_key_text,
     retry_milliseconds,
     sign_hmac,
+    valid_keys,
     valid_secrets,
 )
 from usagebill.operations.backlog import Unrelated, without_backlog
@@ -59,24 +62,43 @@ if TYPE_CHECKING:
 _CLEANED_AT = time(1, tzinfo=UTC)
 _READ_TOGETHER = 1000
 _KEY_BITS = 2048
+# How long an old secret or key pair stays valid, unless it is said: long enough to give the new one to the receiver.
+_OLD_ONE_KEPT = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """A request to make: the address, the exact body, and the key of its signature.
 
-    `key` is the organization's key pair for jwt, None until it is made (`signing_key`), and for hmac the endpoint's
-    valid secrets, oldest first.
+    It is signed by each of `keys`, oldest first: for jwt the organization's valid key pairs, none until the first is
+    made (`signing_key`), and for hmac the endpoint's valid secrets.
     """
 
     message_id: str
     url: str
     body: bytes
     signature_algo: str
-    key: SigningKey | tuple[str, ...] | None = field(repr=False)
+    keys: tuple[SigningKey, ...] | tuple[str, ...] = field(repr=False)
     issuer: str
     header_prefix: str
     public_only: bool
+
+
+@Input
+class KeyRotationInput:
+    """`old_key_expires_at`: null ends the old key pair at once."""
+
+    old_key_expires_at: Maybe[str] = described(
+        "When the old key pair stops signing; null: at once.", default="in 24 hours", example="2100-01-01T00:00:00Z"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotatedKey:
+    """The newest key pair, and when the one before stops signing; None if it does not sign."""
+
+    key: SigningKey
+    old_key_expires_at: datetime | None = None
 
 
 @Input
@@ -241,7 +263,7 @@ def prepare(work: Work, task: DeliverWebhook) -> Attempt | None:
         url=endpoint.webhook_url,
         body=message.payload.encode(),
         signature_algo=endpoint.signature_algo,
-        key=work.tx.first(SigningKey) if signs_jwt else tuple(secret.value for secret in secrets),
+        keys=_keys(work) if signs_jwt else tuple(secret.value for secret in secrets),
         issuer=work.settings.public_url,
         header_prefix=header_prefix(work.settings.id_prefix),
         public_only=reaches_public_only(work),
@@ -250,23 +272,24 @@ def prepare(work: Work, task: DeliverWebhook) -> Attempt | None:
 
 def signed_headers(attempt: Attempt) -> dict[str, str]:
     """The headers of a request. Signing is slow, so call it outside transactions."""
-    if isinstance(attempt.key, tuple):
-        signature = ",".join(sign_hmac(secret, attempt.body) for secret in attempt.key)
-    else:
-        assert attempt.key is not None
-        import jwt
-
-        # The same for every attempt: no instants, no type in the header. There the audience may stand too (RFC 7519,
-        # 5.3); as a claim it would be refused by receivers that do not expect it (PyJWT, python-jose).
-        claims = {"data": attempt.body.decode(), "iss": attempt.issuer}
-        header = {"typ": None, "kid": attempt.key.id, "aud": attempt.key.organization_id}
-        signature = jwt.encode(claims, _parsed(attempt.key.private_key), algorithm="RS256", headers=header)
     return {
         "Content-Type": "application/json",
-        f"{attempt.header_prefix}Signature": signature,
+        f"{attempt.header_prefix}Signature": ",".join(_signature(attempt, key) for key in attempt.keys),
         f"{attempt.header_prefix}Signature-Algorithm": attempt.signature_algo,
         f"{attempt.header_prefix}Unique-Key": attempt.message_id,
     }
+
+
+def _signature(attempt: Attempt, key: SigningKey | str) -> str:
+    if isinstance(key, str):
+        return sign_hmac(key, attempt.body)
+    import jwt
+
+    # The same for every attempt: no instants, no type in the header. There the audience may stand too (RFC 7519, 5.3);
+    # as a claim it would be refused by receivers that do not expect it (PyJWT, python-jose).
+    claims = {"data": attempt.body.decode(), "iss": attempt.issuer}
+    header = {"typ": None, "kid": key.id, "aud": key.organization_id}
+    return jwt.encode(claims, _parsed(key.private_key), algorithm="RS256", headers=header)
 
 
 @lru_cache(maxsize=128)
@@ -320,12 +343,18 @@ def note_attempt(work: Work, job: Job, made: Attempt, http_status: int | None, r
 
 
 def signing_key(work: Work) -> SigningKey:
-    """The organization's key pair, generated on first use, while no transaction is open."""
+    """The organization's newest key pair, generated on first use, while no transaction is open."""
+    keys = _keys(work)
+    return keys[-1] if keys else _new_key(work)
+
+
+def _keys(reader: Reader) -> tuple[SigningKey, ...]:
+    return valid_keys(reader.tx.find(SigningKey), reader.now)
+
+
+def _new_key(work: Work) -> SigningKey:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-    key = work.tx.first(SigningKey)
-    if key is not None:
-        return key
     private_key = work.drawn(SigningKey, lambda: _new_private_key).decode()
     public_key = _parsed(private_key).public_key()
     created = SigningKey(
@@ -351,6 +380,50 @@ def _new_private_key() -> bytes:
 def public_key(work: Work) -> str:
     """The public key that verifies the organization's `jwt` signatures: base64 of its PEM text, in lines of 60."""
     return public_key_text(signing_key(work).public_key)
+
+
+@without_backlog(Unrelated.CONNECTION)
+def rotate_key(work: Work, request: KeyRotationInput) -> RotatedKey:
+    """Sign `jwt` messages with a new key pair. Until the old one expires, they have a signature by each, oldest first.
+
+    Raises `Invalid` if two are valid already.
+    """
+    expires_at = old_expires_at("old_key_expires_at", request.old_key_expires_at, work.now)
+    old = present_key(work.tx.find(SigningKey), work.now)
+    new = _new_key(work)
+    if old is None:
+        return RotatedKey(key=new)
+    if expires_at is None:
+        work.tx.delete(old)
+    else:
+        work.tx.replace(replace(old, expires_at=expires_at))
+    for key in work.tx.find(SigningKey, at_most("expires_at", work.now)):
+        work.tx.delete(key)
+    return RotatedKey(key=new, old_key_expires_at=expires_at)
+
+
+@without_backlog(Unrelated.CONNECTION)
+def end_old_key(work: Work) -> RotatedKey:
+    """Sign `jwt` messages with the newest key pair alone from now on."""
+    newest = signing_key(work)
+    for key in work.tx.find(SigningKey):
+        if key.id != newest.id:
+            work.tx.delete(key)
+    return RotatedKey(key=newest)
+
+
+def old_expires_at(name: str, sent: Maybe[str], now: datetime) -> datetime | None:
+    """When an old secret or key pair stops signing, as it was sent in the field `name`: by default in a day, None: now.
+    Raises `Invalid`.
+    """
+    if sent is ABSENT:
+        return now + _OLD_ONE_KEPT
+    if sent is None:
+        return None
+    instant = parse_instant(sent)
+    if instant is None or instant <= now:
+        raise Invalid({name: ["invalid_date"]})
+    return instant
 
 
 # Clean-up

@@ -351,12 +351,12 @@ class Deliveries:
             self._send(chosen)
 
     def _keyed(self, job: Job, attempt: webhooks.Attempt) -> webhooks.Attempt:
-        """The attempt with its key, which is made for an organization's first message."""
-        if attempt.key is not None:
+        """The attempt with its key pair, which is made for an organization's first message."""
+        if attempt.keys:
             return attempt
         now = self._host.clock.now()
         owner = self._host.ask(lambda tx: self._host.work_of(tx, job.organization_id, now).organization)
-        return replace(attempt, key=self._host.writing(webhooks.signing_key, owner))
+        return replace(attempt, keys=(self._host.writing(webhooks.signing_key, owner),))
 
     def _choose(self) -> list[tuple[_Endpoint, _Shipment]]:
         """The messages to send now, taking the endpoints in turn; they count as in flight."""

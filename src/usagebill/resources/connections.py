@@ -21,7 +21,7 @@ from usagebill.operations import (
     webhooks,
 )
 from usagebill.resources.bindings import Message, Messages, Resource, Views, command, query
-from usagebill.resources.result_views import rotated_secret_view
+from usagebill.resources.result_views import rotated_key_view, rotated_secret_view
 from usagebill.views.payment_providers import (
     PaymentProviderErrorView,
     payment_connection_view,
@@ -119,7 +119,11 @@ class Webhooks(Resource):
 
     permission = "webhook_endpoint"
 
-    views: ClassVar[Views] = {WebhookMessage: webhook_message_view, Resent: resent_view}
+    views: ClassVar[Views] = {
+        WebhookMessage: webhook_message_view,
+        Resent: resent_view,
+        webhooks.RotatedKey: rotated_key_view,
+    }
 
     get = query(webhooks.get)
     list = query(webhooks.list_all)
@@ -127,3 +131,5 @@ class Webhooks(Resource):
     resend = command(webhooks.resend)
     resend_failed = command(webhooks.resend_failed)
     public_key = command(webhooks.public_key, permission="webhook_jwt_public_key")
+    rotate_key = command(webhooks.rotate_key)
+    end_old_key = command(webhooks.end_old_key)

@@ -6,6 +6,7 @@ from typing import TypedDict
 
 from usagebill.core.payments import PaymentPage
 from usagebill.core.plans import Charge, ChargeFilter
+from usagebill.core.webhooks import public_key_text
 from usagebill.operations.api_keys import IssuedKey
 from usagebill.operations.estimates import InstantFee
 from usagebill.operations.payment_pages import SetupPage
@@ -13,6 +14,7 @@ from usagebill.operations.progressive_billing import LifetimeUsageNow
 from usagebill.operations.users import SignInLink
 from usagebill.operations.wallet_transactions import TopUpPage
 from usagebill.operations.webhook_endpoints import RotatedSecret
+from usagebill.operations.webhooks import RotatedKey
 from usagebill.queries.customers import customer_of
 from usagebill.runtime.work import Reader
 from usagebill.views.api_keys import ApiKeyView, api_key_view
@@ -22,7 +24,7 @@ from usagebill.views.lifetime_usage import LifetimeUsageView, lifetime_usage_obj
 from usagebill.views.payment_providers import CheckoutUrlView, checkout_url_view
 from usagebill.views.plans import ChargeFilterView, filter_view
 from usagebill.views.users import UserView, user_view
-from usagebill.views.webhooks import RotatedSecretView, webhook_endpoint_view
+from usagebill.views.webhooks import RotatedKeyView, RotatedSecretView, webhook_endpoint_view
 
 
 class PaymentDetailsView(TypedDict):
@@ -72,6 +74,14 @@ class SignInLinkView(TypedDict):
 def sign_in_link_view(reader: Reader, link: SignInLink) -> SignInLinkView:
     """A link that signs a user in, which is shown only now."""
     return {"user": user_view(reader, link.user), "url": link.url, "expires_at": instant_text(link.expires_at)}
+
+
+def rotated_key_view(_: Reader, rotated: RotatedKey) -> RotatedKeyView:
+    """The public key of the newest key pair, and when the one before stops signing."""
+    shown: RotatedKeyView = {"public_key": public_key_text(rotated.key.public_key)}
+    if rotated.old_key_expires_at is not None:
+        shown["old_key_expires_at"] = instant_text(rotated.old_key_expires_at)
+    return shown
 
 
 def rotated_secret_view(reader: Reader, rotated: RotatedSecret) -> RotatedSecretView:

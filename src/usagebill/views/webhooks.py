@@ -96,6 +96,10 @@ def resent_view(reader: Reader, resent: Resent) -> ResentView:
     return {"resent_count": resent.count}
 
 
+class RotatedKeyView(PublicKeyView):
+    old_key_expires_at: NotRequired[Instant]
+
+
 def public_key_view(reader: Reader, text: str) -> PublicKeyView:
     """The key that verifies JWT-signed messages: base64 of its PEM text."""
     return {"public_key": text}

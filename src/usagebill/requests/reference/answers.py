@@ -581,6 +581,7 @@ SHOWN: Mapping[str, Field | str] = {
     "event_types": Field("The types of messages to send; null for all."),
     "failing_since": Field("Since when attempts to deliver fail; left out if the last one succeeded."),
     "RotatedSecret.secret": Field("The new secret, which signs messages from now on; shown only now."),
+    "old_key_expires_at": Field("When the older of two valid key pairs stops signing; left out while there is one."),
     "old_secret_expires_at": Field("When the older of two valid secrets stops signing; left out while there is one."),
     "public_key": Field("The public key for `jwt` signatures: PEM in base64."),
     "endpoint": Field("The URL of the endpoint."),

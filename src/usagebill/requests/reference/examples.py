@@ -156,6 +156,7 @@ EXAMPLES: Mapping[str, Any] = {
     },
     "PUT /api_keys/{api_key_id}": {"api_key": {"name": "Events"}},
     "POST /api_keys/{api_key_id}/rotate": {"name": "Events, from July on", "expires_at": "2100-01-01T00:00:00Z"},
+    "POST /webhooks/rotate_key": {"old_key_expires_at": "2100-01-01T00:00:00Z"},
     "POST /webhook_endpoints/{id}/rotate_secret": {"old_secret_expires_at": "2100-01-01T00:00:00Z"},
     "POST /customers": {
         "customer": {
