@@ -623,3 +623,16 @@ def test_a_dispute_that_is_told_before_its_charge_is_known_counts(doors: Doors) 
     doors.box.travel_to("2024-03-05T16:00:00Z")
     assert doors.unhandled() == []
     assert doors.reread(invoice)["payment_dispute_lost_at"] is not None
+
+
+def test_a_dispute_that_is_told_before_the_success_of_its_charge_counts(doors: Doors) -> None:
+    """The notice of the success is lost: it is known by a look-up, hours later."""
+    invoice = doors.debit()
+    (intent,) = doors.stripe.intents
+    doors.stripe.payment_event(intent, "succeeded")
+    doors.notice(doors.stripe.dispute_closed(intent))
+    doors.box.travel_to("2024-03-05T12:08:00Z")
+    assert doors.unhandled() == ["charge.dispute.closed"]
+    doors.box.travel_to("2024-03-05T16:00:00Z")
+    assert doors.unhandled() == []
+    assert doors.reread(invoice)["payment_dispute_lost_at"] is not None

@@ -255,10 +255,11 @@ def _moved(work: Work, payment: Payment, moved: PaymentMoved) -> Payment:
         named = eq("provider_method_id", moved.method.provider_method_id)
         method = work.tx.first(PaymentMethod, eq("customer_id", payment.customer_id), named)
         method_id = None if method is None else method.id
-    is_new = payment.provider_payment_id is None
+    # What was said of it before may have been given up: of a payment that was not known, or had not succeeded yet.
+    is_news = payment.provider_payment_id is None or payment.payment_status in LIVE
     payment = followed(payment, moved, method_id=method_id, now=work.now)
     work.tx.replace(payment)
-    if is_new:
+    if is_news:
         look_again(work, payment.connection_id)
     return payment
 
