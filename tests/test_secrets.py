@@ -153,11 +153,11 @@ def test_no_frame_holds_a_key_that_could_not_be_stored(
     billing.tax_connections.create(kind="anrok", code="known", url="https://tax.example", api_key="earlier-key-0815")
     made: list[str] = []
 
-    def made_up() -> str:
+    def made_up(_: int) -> str:
         made.append(f"made-up-key-{len(made)}")
         return made[-1]
 
-    monkeypatch.setattr(api_keys, "uuid4", made_up)
+    monkeypatch.setattr(api_keys, "token_hex", made_up)
     monkeypatch.setattr(f"usagebill.storage.sqlite.transaction.SqliteTransaction.{method}", broken)
     with pytest.raises(RuntimeError) as caught:
         act(billing)
