@@ -108,6 +108,7 @@ def test_every_operation_was_asked(answers: dict[tuple[str, str], tuple[str, Any
 # Fields that an answer may leave out.
 OPTIONAL = {
     *(
+        "old_key_expires_at",
         "old_secret_expires_at",
         "from_date",
         "to_date",
