@@ -55,6 +55,8 @@ def world(box: Scenario) -> dict[str, str]:
     box.put("/billing_entities/default", billing_entity=sending)
     campaign = {"name": "Standard", "code": "standard", "thresholds": [{"amount_cents": 10**9, "currency": "EUR"}]}
     box.post("/dunning_campaigns", dunning_campaign=campaign)
+    for owner in ("/customers/acme", "/subscriptions/sub", "/plans/basic"):
+        box.post(f"{owner}/spend_limits", spend_limit={"code": "cap", "amount_cents": 10**9})
     watch = {"alert_type": "current_usage_amount", "code": "watch", "thresholds": [{"value": 100_000}]}
     box.post("/subscriptions/sub/alerts", alert=watch)
     charge = shown["charges"][0]
@@ -98,6 +100,7 @@ def world(box: Scenario) -> dict[str, str]:
         "fixed_charge_code": "seats",
         "feature_code": "seats",
         "privilege_code": "most",
+        "spend_limit_code": "cap",
         "transaction_id": "t1",
         "applied_coupon_id": applied_id,
         "invoice_id": invoice["svc_id"],
@@ -219,6 +222,13 @@ def valid_bodies(world: Mapping[str, str]) -> dict[str, dict[str, Any]]:
             "items": [{"fee_id": world["fee_id"], "amount_cents": 10}],
         },
         "CustomerInput": {"external_id": "acme", "metadata": [{"key": "k", "value": "v"}]},
+        "SpendLimitInput": {
+            "code": "units",
+            "units": "1000000000",
+            "billable_metric_code": "gb",
+            "group": {"cloud": ["aws"]},
+        },
+        "CheckInput": {"external_subscription_id": "sub", "code": "gb", "properties": {"value": 2, "cloud": "aws"}},
         "EntitlementsInput": {"entitlements": {"seats": {"most": 7, "level": "gold"}}},
         "EventInput": event("t2"),
         "EventsInput": {"events": [event("t3")]},

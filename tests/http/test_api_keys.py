@@ -48,6 +48,7 @@ OWNERS = {
     "event_sources": "event",
     "refused_events": "event",
     "webhooks": "webhook_endpoint",
+    "checks": "event",
 }
 PARTS = {
     "alerts": "alert",
@@ -61,6 +62,7 @@ PARTS = {
     "payment_requests": "payment_request",
     "payments": "payment",
     "projected_usage": "customer_usage",
+    "spend_limits": "alert",
     "subscriptions": "subscription",
     "wallet_transactions": "wallet_transaction",
     "wallets": "wallet",
@@ -75,7 +77,7 @@ def owner_of(path: str) -> str:
     if first in ("customers", "subscriptions", "wallets"):
         inner = [PARTS[segment] for segment in named if segment in PARTS]
         return inner[-1] if inner else first[:-1]
-    return OWNERS[first]
+    return PARTS["spend_limits"] if "spend_limits" in named else OWNERS[first]
 
 
 @each("endpoint", endpoints(), ids=lambda endpoint: f"{endpoint.method} {endpoint.path}")

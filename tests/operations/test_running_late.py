@@ -704,6 +704,46 @@ ACTS: dict[str, Act] = {
     "wallet_transactions.payment_url": each(
         lambda s, c: s.wallet_transactions.payment_url(purchase_of(s, c)),
     ),
+    "spend_limits.create_of_customer": each(
+        lambda s, c: s.spend_limits.create_of_customer(c, code="a", amount_cents=1)
+    ),
+    "spend_limits.create_of_subscription": each(
+        lambda s, c: s.spend_limits.create_of_subscription(c, code="a", amount_cents=1)
+    ),
+    "spend_limits.create_of_plan": lambda s: s.spend_limits.create_of_plan("pro", code="a", amount_cents=1),
+    "spend_limits.update_of_customer": each(
+        lambda s, c: (
+            s.spend_limits.create_of_customer(c, code="a", amount_cents=1),
+            s.spend_limits.update_of_customer(c, "a", amount_cents=2),
+        )
+    ),
+    "spend_limits.update_of_subscription": each(
+        lambda s, c: (
+            s.spend_limits.create_of_subscription(c, code="a", amount_cents=1),
+            s.spend_limits.update_of_subscription(c, "a", amount_cents=2),
+        )
+    ),
+    "spend_limits.update_of_plan": lambda s: (
+        s.spend_limits.create_of_plan("pro", code="a", amount_cents=1),
+        s.spend_limits.update_of_plan("pro", "a", amount_cents=2),
+    ),
+    "spend_limits.delete_of_customer": each(
+        lambda s, c: (
+            s.spend_limits.create_of_customer(c, code="a", amount_cents=1),
+            s.spend_limits.delete_of_customer(c, "a"),
+        )
+    ),
+    "spend_limits.delete_of_subscription": each(
+        lambda s, c: (
+            s.spend_limits.create_of_subscription(c, code="a", amount_cents=1),
+            s.spend_limits.delete_of_subscription(c, "a"),
+        )
+    ),
+    "spend_limits.delete_of_plan": lambda s: (
+        s.spend_limits.create_of_plan("pro", code="a", amount_cents=1),
+        s.spend_limits.delete_of_plan("pro", "a"),
+    ),
+    "spend_limits.check": each(lambda s, c: s.spend_limits.check(external_subscription_id=c, amount_cents=1)),
     "wallet_transactions.create": each(
         lambda s, c: s.wallet_transactions.create(wallet_id=s.of(c, "wallet").id, granted_credits="9"),
     ),

@@ -35,12 +35,16 @@ class ValueType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Privilege:
-    """One thing that a feature permits or limits. Only a `select` has options."""
+    """One thing that a feature permits or limits. Only a `select` has options.
+
+    The value of an integer that names a metric, by code, is the quota of its units in a billing period.
+    """
 
     code: str
     value_type: ValueType
     name: str | None = None
     select_options: tuple[str, ...] = ()
+    billable_metric_code: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -173,6 +173,11 @@ CODES: Mapping[str, Refusal] = {
     "only_compatible_with_pay_in_advance_and_non_invoiceable": Refusal(
         "needs a charge in advance without an invoice", "also send `pay_in_advance: true` and `invoiceable: false`"
     ),
+    # Spend limits, checks and holds
+    "amount_or_units": Refusal("goes with one of both", "send `amount_cents` or `units`, not both, not none"),
+    "units_need_a_number": Refusal(
+        "cannot be counted by this metric, which adds up no property of events", "send `properties`"
+    ),
     # Plans, thresholds and alerts
     "missing_amount_cents": Refusal("has an entry without `amount_cents`", "send it"),
     "multiple_recurring_thresholds": Refusal("has several recurring thresholds", "send one at most"),
@@ -418,6 +423,13 @@ BY_STATE: Mapping[str, Refusal] = {
     "update_on_voided_invoice": Refusal("the invoice is voided", "a voided invoice stays as it is"),
 }
 
+# Usage beyond what a limit, a quota or prepaid credits leave (402).
+BEYOND: Mapping[str, Refusal] = {
+    "insufficient_credits": Refusal("the prepaid credits do not pay for this", "buy credits, or use less"),
+    "quota_reached": Refusal("the quota of units would be passed", "wait until it starts over, or change the plan"),
+    "spend_limit_reached": Refusal("a spend limit would be passed", "wait until it starts over, or raise it"),
+}
+
 # The key or the product does not permit it (403); the codes of missing permissions are `*_action_not_allowed_for_*`.
 NOT_PERMITTED: Mapping[str, Refusal] = {
     "cannot_finalize_with_pending_taxes": Refusal(
@@ -488,6 +500,7 @@ RESOURCES: Mapping[str, tuple[str, str]] = {
     "resource": ("operation at this address", "GET /docs"),
     "security_log": ("event of security", "GET /security_logs"),
     "session": ("session", "the page of its user in the console"),
+    "spend_limit": ("spend limit", "GET /customers/{external_id}/spend_limits"),
     "subscription": ("subscription", "GET /subscriptions"),
     "sync_connection": ("connection to another system", "`usagebill sync-connections list`"),
     "synced_document": ("document handed to another system", "GET /synced_documents"),

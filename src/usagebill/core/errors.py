@@ -66,6 +66,19 @@ class Unauthorized(BillingError):
         super().__init__("unauthorized")
 
 
+class PaymentRequired(BillingError):
+    """The usage is more than a limit, a quota or prepaid credits leave (402). `details` say which, and what is left."""
+
+    status = 402
+
+    def __init__(self, code: str, details: Mapping[str, object]) -> None:
+        super().__init__(code)
+        self.details = details
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message or self.details}"
+
+
 class Forbidden(BillingError):
     """The key, the organization or the product does not permit it (403)."""
 

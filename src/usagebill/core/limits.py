@@ -190,6 +190,10 @@ ALERT_THRESHOLD = Range(
     most=Decimal(10**30),
     decimals=_DECIMALS,
 )
+SPEND_LIMIT_AMOUNT = _cents("Spend limit", "`amount_cents` of spend limits", 0)
+RESERVED_AMOUNT = _cents("Amount of a check or a hold", "`amount_cents` of checks and holds", 0)
+SPEND_LIMIT_UNITS = _units("Quota of a spend limit", "`units` of spend limits")
+SPEND_LIMIT_GRACE = _percent("Usage let through beyond a spend limit", "`grace_percent`", 1_000)
 
 # Every range above, in that order.
 TABLE: tuple[Range, ...] = tuple(limit for limit in globals().values() if isinstance(limit, Range))

@@ -168,6 +168,8 @@ NOT_ACTIVATED = (SubscriptionStatus.PENDING, SubscriptionStatus.INCOMPLETE)
 ACTIVATED = (SubscriptionStatus.ACTIVE, SubscriptionStatus.TERMINATED)
 # Has started and has not ended, paid or not.
 RUNNING = (SubscriptionStatus.ACTIVE, SubscriptionStatus.INCOMPLETE)
+# Has been used, or is.
+STARTED = (SubscriptionStatus.ACTIVE, SubscriptionStatus.TERMINATED)
 # Holds its external id.
 HOLDING_ID = (SubscriptionStatus.ACTIVE, SubscriptionStatus.PENDING, SubscriptionStatus.INCOMPLETE)
 

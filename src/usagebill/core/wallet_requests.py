@@ -162,6 +162,8 @@ def wallet_as_sent(wallet: Wallet, sent: Mapping[str, object], selection: Select
     gate = sent.get("invoice_requires_successful_payment")
     if isinstance(gate, bool):
         fields["invoice_requires_successful_payment"] = gate
+    if isinstance(sent.get("hard_stop"), bool):
+        fields["hard_stop"] = sent["hard_stop"]
     if "purchase_order_number" in sent:
         fields["purchase_order_number"] = order_number_of(sent["purchase_order_number"])
     if "payment_method" in sent:

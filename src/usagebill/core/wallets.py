@@ -103,6 +103,8 @@ class Wallet:
     payment_method: PaymentMethodChoice | None = None
     skip_invoice_custom_sections: bool = False
     invoice_custom_section_ids: tuple[str, ...] = ()
+    # Whether usage that its customer's credits cannot pay is refused, where callers ask before it happens.
+    hard_stop: bool = False
 
 
 def floored_credits(credits: Decimal) -> Decimal:

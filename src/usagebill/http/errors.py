@@ -10,6 +10,7 @@ from usagebill.core.errors import (
     BillingError,
     DatabaseFailed,
     Invalid,
+    PaymentRequired,
     ThirdPartyError,
     TooManyProviderRequests,
     TooManyRequests,
@@ -18,6 +19,7 @@ from usagebill.core.errors import (
 from usagebill.process.json_text import JsonObject
 
 _TITLES = {
+    402: "Payment Required",
     403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
@@ -45,7 +47,7 @@ def error_body(problem: BillingError) -> JsonObject:
         body: JsonObject = {"status": 429, "error": error, "code": problem.code, "error_details": details}
         return {**body, "message": problem.message}
     body = {"status": problem.status, "error": _TITLES[problem.status], "code": problem.code}
-    if isinstance(problem, (Invalid, ThirdPartyError)):
+    if isinstance(problem, (Invalid, PaymentRequired, ThirdPartyError)):
         body["error_details"] = problem.details
     body["message"] = problem.message
     if isinstance(problem, Invalid):

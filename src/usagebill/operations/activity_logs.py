@@ -42,6 +42,7 @@ from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.payments import Payment
 from usagebill.core.plans import Charge, FixedCharge, Plan
 from usagebill.core.recurring_rules import RecurringTransactionRule
+from usagebill.core.spend_limits import SpendLimit
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import SendEmail
 from usagebill.core.taxes import Tax
@@ -69,6 +70,7 @@ from usagebill.views.payment_receipts import payment_receipt_view
 from usagebill.views.payment_requests import payment_request_view
 from usagebill.views.payments import payment_view
 from usagebill.views.plans import charge_view, fixed_charge_view, plan_summary
+from usagebill.views.spend_limits import spend_limit_view
 from usagebill.views.subscriptions import subscription_view
 from usagebill.views.taxes import tax_view
 from usagebill.views.wallet_transactions import wallet_transaction_view
@@ -166,6 +168,9 @@ LOGGED: Mapping[type, _Logged] = {
     ),
     Plan: _Logged(
         resource_type="Plan", activities=definition_activities("plan", deleted="pending_deletion"), view=_plan
+    ),
+    SpendLimit: _Logged(
+        resource_type="SpendLimit", activities=definition_activities("spend_limit"), view=spend_limit_view
     ),
     Subscription: _Logged(resource_type="Subscription", activities=subscription_activities, view=subscription_view),
     Tax: _Logged(resource_type="Tax", activities=definition_activities("tax"), view=tax_view),
@@ -462,7 +467,7 @@ def _changed_parts(work: Work, parts: Sequence[Change]) -> dict[str, list[Any]]:
 def _external_subscription_id(record: object) -> str | None:
     if isinstance(record, Subscription):
         return record.external_id
-    return record.external_subscription_id if isinstance(record, Alert) else None
+    return record.external_subscription_id if isinstance(record, (Alert, SpendLimit)) else None
 
 
 # Listed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.entitlements import (
     Feature,
     PlanEntitlement,
@@ -20,7 +21,7 @@ from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.plans import Plan
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.queries.entitlements import feature_by_code, plans_with
-from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, changes, described, value_or
+from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, changes, described, is_given, value_or
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import contains, eq, ne
 from usagebill.storage.ports import Page
@@ -38,6 +39,9 @@ class PrivilegeInput:
     name: Maybe[str] = ABSENT
     value_type: Maybe[str] = ABSENT
     config: Maybe[object] = ABSENT
+    billable_metric_code: Maybe[str] = described(
+        "The metric whose units in a billing period an integer limits, by code."
+    )
 
 
 @Input
@@ -78,7 +82,7 @@ def create(work: Work, request: FeatureInput) -> Feature:
             updated_at=work.now,
         ),
     )
-    feature = replace(feature, privileges=_privileges(feature, request))
+    feature = replace(feature, privileges=_privileges(work, feature, request))
     work.tx.insert(feature)
     work.emit("feature.created", lambda: feature_view(work, feature), feature.id)
     return feature
@@ -92,7 +96,7 @@ def update(work: Work, code: str, request: FeatureInput) -> Feature:
     """
     before = feature_by_code(work, code)
     after = _checked(work, replace(before, updated_at=work.now, **changes(request, "name", "description")))
-    after = replace(after, privileges=_privileges(after, request))
+    after = replace(after, privileges=_privileges(work, after, request))
     work.tx.replace(after)
     _tell(work, "feature.updated", after, plans_with(work, after))
     return after
@@ -147,18 +151,31 @@ def _checked(reader: Reader, feature: Feature) -> Feature:
     return feature
 
 
-def _privileges(feature: Feature, request: FeatureInput) -> tuple[Privilege, ...]:
+def _privileges(reader: Reader, feature: Feature, request: FeatureInput) -> tuple[Privilege, ...]:
     """The feature's privileges, merged with those sent. Raises `Invalid` for the first that is wrong."""
     sent = [(value_or(item.code, "").strip(), item) for item in value_or(request.privileges, ())]
     codes = [code for code, _ in sent]
     if len(set(codes)) < len(codes):
         raise Invalid({"privilege.code": ["value_is_duplicated"]})
     return joined_privileges(
-        feature.privileges, [_privilege(feature.privilege(code), code, item) for code, item in sent]
+        feature.privileges, [_privilege(reader, feature.privilege(code), code, item) for code, item in sent]
     )
 
 
-def _privilege(before: Privilege | None, code: str, item: PrivilegeInput) -> Privilege:
+def _privilege(reader: Reader, before: Privilege | None, code: str, item: PrivilegeInput) -> Privilege:
+    privilege = _described_privilege(before, code, item)
+    if not is_given(item.billable_metric_code):
+        return privilege
+    metric_code = item.billable_metric_code or None
+    if metric_code is not None:
+        if privilege.value_type is not ValueType.INTEGER:
+            raise Invalid({"privilege.billable_metric_code": ["value_must_be_blank"]})
+        if reader.tx.first(BillableMetric, eq("code", metric_code)) is None:
+            raise NotFound("billable_metric", metric_code)
+    return replace(privilege, billable_metric_code=metric_code)
+
+
+def _described_privilege(before: Privilege | None, code: str, item: PrivilegeInput) -> Privilege:
     options = options_of(value_or(item.config, None))
     if before is None:
         value_type, name = value_or(item.value_type, ValueType.STRING), value_or(item.name, None)

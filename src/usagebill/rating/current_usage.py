@@ -216,11 +216,12 @@ def usage_within(
     *,
     counted_until: datetime | None = None,
     neighbours: Neighbours | None = None,
+    only: Mapping[str, tuple[str, ...]] | None = None,
 ) -> list[ChargeUsage]:
     """The usage so far of these charges of the subscription's plan in `window`.
 
     `counted_until` is the last instant that counts, by default the end of the window; `neighbours` are looked up unless
-    passed.
+    passed. `only` keeps events with these values of properties.
     """
     definition = plan_definition(reader, subscription.plan_id)
     scope = ChargeScope(
@@ -230,6 +231,7 @@ def usage_within(
         current=True,
         counted_until=counted_until,
         neighbours=neighbours,
+        only=only or {},
     )
     return _charge_usages(reader, charges, definition, scope, named=True)
 

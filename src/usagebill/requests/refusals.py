@@ -11,7 +11,7 @@ import attrs
 
 from usagebill.core.api_logs import SECRETS
 from usagebill.core.currencies import CURRENCIES
-from usagebill.core.error_codes import BY_STATE, NOT_PERMITTED, OF_FIELDS, RESOURCES, refusal_of
+from usagebill.core.error_codes import BEYOND, BY_STATE, NOT_PERMITTED, OF_FIELDS, RESOURCES, refusal_of
 from usagebill.core.errors import (
     BadRequest,
     BillingError,
@@ -22,6 +22,7 @@ from usagebill.core.errors import (
     Invalid,
     NotAllowed,
     NotFound,
+    PaymentRequired,
     ThirdPartyError,
     TooManyProviderRequests,
     TooManyRequests,
@@ -96,6 +97,8 @@ def _message(problem: BillingError, request: _Request, near: str | None) -> str:
             meaning, remedy = BY_STATE.get(problem.code, ("its state does not allow that", "see its status"))
             state = f" (it is {problem.state})" if problem.state else ""
             return f"{meaning}{state}; {remedy}"
+        case PaymentRequired():
+            return _beyond(problem)
         case Forbidden():
             return _forbidden(problem.code)
         case Unauthorized():
@@ -128,6 +131,17 @@ def _not_found(problem: NotFound, request: _Request, near: str | None) -> str:
     start = f"{place}: " if place else ""
     text = f"{start}there is no {name} {shown(problem.sought)}"
     return text + (f"; did you mean {near}?" if near else f"; see {where}" if where else "")
+
+
+def _beyond(problem: PaymentRequired) -> str:
+    meaning, remedy = BEYOND[problem.code]
+    limit = problem.details.get("limit")
+    if not isinstance(limit, Mapping):
+        return f"{meaning}; {remedy}"
+    unit, until = limit["measured_in"], limit["resets_at"]
+    left = f"{limit['remaining']} of {limit['limit']} {unit} are left (used {limit['used']}, held {limit['held']})"
+    again = f" until {until}" if until else ""
+    return f"{meaning}: of {shown(limit['code'])} {left}{again}, and this adds {limit['adds']}; {remedy}"
 
 
 def _forbidden(code: str) -> str:

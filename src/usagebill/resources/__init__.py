@@ -32,7 +32,7 @@ from usagebill.resources.ledger import Ledger
 from usagebill.resources.lists import Lists
 from usagebill.resources.logs import ActivityLogs, ApiLogs, SecurityLogs
 from usagebill.resources.payments import DunningCampaigns, PaymentMethods, PaymentReceipts, PaymentRequests, Payments
-from usagebill.resources.prepaid import Alerts, Wallets, WalletTransactions
+from usagebill.resources.prepaid import Alerts, SpendLimits, Wallets, WalletTransactions
 from usagebill.resources.usage import Events, EventSources, Usage
 
 
@@ -72,6 +72,7 @@ class Resources:
     prices: Prices
     pricing_units: PricingUnits
     security_logs: SecurityLogs
+    spend_limits: SpendLimits
     subscriptions: Subscriptions
     sync_connections: SyncConnections
     synced_documents: SyncedDocuments

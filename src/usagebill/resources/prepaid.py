@@ -1,18 +1,21 @@
-"""Wallets, their transactions, and alerts."""
+"""Wallets, their transactions, alerts, and what bounds usage before it happens."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from usagebill.core.alerts import Alert
+from usagebill.core.checks import Check
+from usagebill.core.spend_limits import SpendLimit
 from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
 from usagebill.core.wallets import Wallet
-from usagebill.operations import wallet_transactions, wallets
+from usagebill.operations import checks, spend_limits, wallet_transactions, wallets
 from usagebill.operations.alerts import definitions as alerts
 from usagebill.resources.bindings import Message, Messages, Resource, Views, command, query
 from usagebill.resources.result_views import top_up_page_view
 from usagebill.views.alerts import TriggeredAlertView, alert_view
 from usagebill.views.payment_providers import TopUpFailureView
+from usagebill.views.spend_limits import check_view, spend_limit_view
 from usagebill.views.wallet_transactions import WalletTransactionMessage, consumption_view, wallet_transaction_details
 from usagebill.views.wallets import WalletMessage, wallet_view
 
@@ -43,6 +46,31 @@ class Alerts(Resource):
     list_of_wallet = query(alerts.list_of_wallet)
     delete_of_wallet = command(alerts.delete_of_wallet)
     delete_all_of_wallet = command(alerts.delete_all_of_wallet)
+
+
+class SpendLimits(Resource):
+    """The most that customers and subscriptions may use, and checks against it before usage happens."""
+
+    permission = "alert"
+
+    views: ClassVar[Views] = {SpendLimit: spend_limit_view, Check: check_view}
+
+    create_of_customer = command(spend_limits.create_of_customer)
+    create_of_subscription = command(spend_limits.create_of_subscription)
+    create_of_plan = command(spend_limits.create_of_plan)
+    update_of_customer = command(spend_limits.update_of_customer)
+    update_of_subscription = command(spend_limits.update_of_subscription)
+    update_of_plan = command(spend_limits.update_of_plan)
+    get_of_customer = query(spend_limits.get_of_customer)
+    get_of_subscription = query(spend_limits.get_of_subscription)
+    get_of_plan = query(spend_limits.get_of_plan)
+    list_of_customer = query(spend_limits.list_of_customer)
+    list_of_subscription = query(spend_limits.list_of_subscription)
+    list_of_plan = query(spend_limits.list_of_plan)
+    delete_of_customer = command(spend_limits.delete_of_customer)
+    delete_of_subscription = command(spend_limits.delete_of_subscription)
+    delete_of_plan = command(spend_limits.delete_of_plan)
+    check = command(checks.check, permission="event")
 
 
 class WalletTransactions(Resource):

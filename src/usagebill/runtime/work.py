@@ -397,8 +397,11 @@ class Work(Reader):
             return super().counted(queries, make, inputs=inputs)
         return self._ahead.count(self, queries, make, inputs=inputs)
 
-    def dry_run(self, act: Callable[[Work], T]) -> T:
-        """The result of `act` in a nested unit of work that is rolled back: no record, message or job remains."""
+    def dry_run(self, act: Callable[[Work], T], *, counts_ahead: bool = True) -> T:
+        """The result of `act` in a nested unit of work that is rolled back: no record, message or job remains.
+
+        It counts under the lock unless `counts_ahead`: no snapshot has the events that it stores.
+        """
         results: list[T] = []
 
         def play() -> None:
@@ -409,7 +412,7 @@ class Work(Reader):
                 self.settings,
                 perform=self._perform,
                 answers=self._answers,
-                ahead=self._ahead,
+                ahead=self._ahead if counts_ahead else None,
                 clock=self.clock,
                 known_at=self.known_at,
             )

@@ -45,6 +45,7 @@ from usagebill.core.progressive_billing import LifetimeUsage
 from usagebill.core.recurring_rules import RecurringTransactionRule
 from usagebill.core.running_usage import RunningFront, RunningUsage, RunningValue
 from usagebill.core.security_logs import SecurityLog
+from usagebill.core.spend_limits import SpendLimit
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.sync_connections import SyncConnection, SyncedDocument
 from usagebill.core.tax_providers import TaxConnection
@@ -425,6 +426,13 @@ TABLES: tuple[Table, ...] = (
         indexes=(("external_subscription_id",), ("wallet_id",), ("billable_metric_id",)),
         references={"customer_id": Customer},
     ),
+    Table(
+        kind=SpendLimit,
+        name="spend_limits",
+        # A customer's own codes are kept apart by `operations.spend_limits`: nulls are never equal.
+        unique=(("customer_id", "external_subscription_id", "code"), ("plan_id", "code")),
+        indexes=(("customer_id",), ("plan_id",)),
+    ),
     Table(kind=IdempotentAnswer, name="idempotent_answers", always_unique=(("key",),)),
     Table(kind=Document, name="documents", unique=(("subject_id", "kind"),)),
     # A wallet's code is unique among the active wallets of its customer; `operations.wallets` checks it.
@@ -565,6 +573,7 @@ LOGGED: frozenset[type] = frozenset(
         Plan,
         PlanEntitlement,
         RecurringTransactionRule,
+        SpendLimit,
         Subscription,
         SubscriptionEntitlement,
         SyncConnection,

@@ -28,6 +28,7 @@ class PrivilegeView(TypedDict):
     name: str | None
     value_type: str
     config: PrivilegeConfigView
+    billable_metric_code: str | None
 
 
 class FeatureView(TypedDict):
@@ -77,6 +78,7 @@ def _privilege_view(privilege: Privilege) -> PrivilegeView:
         "name": privilege.name,
         "value_type": privilege.value_type,
         "config": config,
+        "billable_metric_code": privilege.billable_metric_code,
     }
 
 

@@ -87,6 +87,7 @@ class WalletSummary(TypedDict):
     invoice_requires_successful_payment: bool
     paid_top_up_min_amount_cents: int | None
     paid_top_up_max_amount_cents: int | None
+    hard_stop: bool
     purchase_order_number: str | None
     payment_method: PaymentMethodView
     applied_invoice_custom_sections: list[AppliedSectionView]
@@ -172,6 +173,7 @@ def wallet_summary(reader: Reader, wallet: Wallet) -> WalletSummary:
         "invoice_requires_successful_payment": wallet.invoice_requires_successful_payment,
         "paid_top_up_min_amount_cents": wallet.paid_top_up_min_amount_cents,
         "paid_top_up_max_amount_cents": wallet.paid_top_up_max_amount_cents,
+        "hard_stop": wallet.hard_stop,
         "purchase_order_number": wallet.purchase_order_number,
         "payment_method": payment_method_view(wallet.payment_method),
         "applied_invoice_custom_sections": applied_sections_view(reader, wallet.invoice_custom_section_ids),

@@ -159,6 +159,7 @@ def _drafted(work: Work, customer: Customer | None, request: WalletInput, metric
         paid_top_up_max_amount_cents=value_or(request.paid_top_up_max_amount_cents, None),
         fee_types=tuple(dict.fromkeys(value_or(request.applies_to.fee_types, ()))) if request.applies_to else (),
         billable_metric_ids=metric_ids,
+        hard_stop=bool(value_or(request.hard_stop, False)),
         payment_method=chosen_method(value_or(request.payment_method, None)),
         skip_invoice_custom_sections=selection.skip,
         invoice_custom_section_ids=selection.section_ids,

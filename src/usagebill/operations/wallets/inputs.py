@@ -80,6 +80,7 @@ class WalletInput:
     transaction_metadata: Maybe[object] = ABSENT
     transaction_priority: Maybe[object] = described("The priority of the first credits, 1 to 50.", default="50")
     metadata: Maybe[Mapping[str, object]] = ABSENT
+    hard_stop: Maybe[bool] = ABSENT
     purchase_order_number: Maybe[str] = ABSENT
     billing_entity_code: Maybe[str] = ABSENT
     billing_entity_id: Maybe[str] = described("The billing entity, by id; alternatively its code.")
@@ -101,6 +102,7 @@ class WalletUpdate:
     paid_top_up_max_amount_cents: Maybe[Annotated[int, limits.TOP_UP_LIMIT]] = ABSENT
     applies_to: Maybe[AppliesToInput] = ABSENT
     metadata: Maybe[Mapping[str, object]] = ABSENT
+    hard_stop: Maybe[bool] = ABSENT
     purchase_order_number: Maybe[str] = ABSENT
     billing_entity_code: Maybe[str] = ABSENT
     payment_method: Maybe[Mapping[str, object]] = ABSENT

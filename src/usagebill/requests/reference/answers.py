@@ -25,6 +25,7 @@ from usagebill.core.price_versions import KINDS
 from usagebill.core.provider_requests import PayableType
 from usagebill.core.recurring_rules import RuleStatus
 from usagebill.core.security_logs import LOG_TYPES
+from usagebill.core.spend_limits import Measure, Refusal
 from usagebill.core.statuses import ChargeStatus, PaymentStatus, SyncStatus, TaxStatus
 from usagebill.core.subscriptions import BillFrom, SubscriptionStatus
 from usagebill.core.sync_connections import KINDS as SYNC_KINDS, SyncSubject
@@ -543,6 +544,34 @@ SHOWN: Mapping[str, Field | str] = {
     "last_processed_at": Field("When the value was last checked."),
     "crossed_thresholds": Field("The thresholds that were crossed."),
     "triggered_at": Field("When the thresholds were crossed."),
+    # Spend limits and checks
+    "spend_limit": Field("The spend limit."),
+    "spend_limits": Field("The spend limits."),
+    "check": Field("The answer."),
+    "SpendLimit.external_customer_id": Field("The customer whose usage counts; null for the limit of a plan."),
+    "SpendLimit.external_subscription_id": Field("The subscription, if only its usage counts."),
+    "SpendLimit.plan_code": Field("The plan whose subscriptions it is for, each by itself."),
+    "Privilege.billable_metric_code": "PrivilegeInput.billable_metric_code",
+    "allowed": Field("Whether the usage is allowed."),
+    "refusal_code": Field(
+        "`spend_limit_reached`, `quota_reached` or `insufficient_credits`; of an allowed check null.",
+        values=tuple(Refusal),
+    ),
+    "Check.billable_metric_code": Field("The billable metric, by code."),
+    "Check.amount_cents": Field("What the usage would add to its period, before taxes.", unit="cents"),
+    "Check.precise_amount_cents": Field("What the usage would add, before rounding.", unit="cents"),
+    "Check.units": Field("The units that the usage would add.", unit="units"),
+    "limits": Field("All that bounds the usage: spend limits, quotas and prepaid credits."),
+    "Standing.code": Field("The spend limit or wallet by code, or the feature and privilege of a quota."),
+    "Standing.on_reached": "SpendLimitInput.on_reached",
+    "measured_in": Field("What its numbers are.", values=tuple(Measure)),
+    "limit": Field("The most that may be used."),
+    "grace": Field("How much more is let through."),
+    "used": Field("What has been used: before taxes, of a wallet with taxes."),
+    "held": Field("What open holds reserve."),
+    "adds": Field("What this usage would add."),
+    "remaining": Field("What may still be used, the grace included."),
+    "resets_at": Field("When it starts over; null if it never does."),
     # Analytics
     "month": Field("The month, by its first instant."),
     "GrossRevenue.amount_cents": Field("The invoiced amount, with taxes.", unit="cents"),

@@ -184,6 +184,17 @@ EXAMPLES: Mapping[str, Any] = {
         }
     },
     "PUT /subscriptions/{external_id}/alerts/{code}": {"alert": {"thresholds": [{"value": "15000"}]}},
+    "POST /subscriptions/{external_id}/spend_limits": {
+        "spend_limit": {"code": "monthly", "amount_cents": 5000, "interval": "month", "grace_percent": "10"}
+    },
+    "PUT /subscriptions/{external_id}/spend_limits/{spend_limit_code}": {"spend_limit": {"amount_cents": 8000}},
+    "POST /customers/{external_id}/spend_limits": {"spend_limit": {"code": "budget", "amount_cents": 10000}},
+    "PUT /customers/{external_id}/spend_limits/{spend_limit_code}": {"spend_limit": {"amount_cents": 20000}},
+    "POST /plans/{code}/spend_limits": {
+        "spend_limit": {"code": "free", "units": "1000", "billable_metric_code": "storage", "interval": "day"}
+    },
+    "PUT /plans/{code}/spend_limits/{spend_limit_code}": {"spend_limit": {"units": "2000"}},
+    "POST /checks": {"check": {"external_subscription_id": "acme-1", "code": "storage", "properties": {"gb": 1.5}}},
     "PUT /subscriptions/{external_id}/lifetime_usage": {
         "lifetime_usage": {"external_historical_usage_amount_cents": 12000}
     },

@@ -228,6 +228,9 @@ FIELDS: Mapping[str, Field] = {
     "threshold_credits": Field("The ongoing balance that triggers a top-up.", unit="credits"),
     "target_ongoing_balance": Field("The target of the ongoing balance.", unit="credits"),
     "grants_target_top_up": Field("Whether the credits up to the target are granted, not bought.", default="false"),
+    "hard_stop": Field(
+        "Whether usage that its credits cannot pay is refused, where it is checked before it happens.", default="false"
+    ),
     # Invoices, fees, credit notes and payments
     "fees": Field("The lines of the invoice."),
     "payment_status": Field("Whether it is paid.", values=INVOICE_PAYMENT_STATUSES, example="succeeded"),

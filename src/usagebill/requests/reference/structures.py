@@ -312,5 +312,8 @@ SHAPES: Mapping[str, object] = {
     "overpaid": bool,
     "filter_by_group": Mapping[str, str],
     "group": Mapping[str, str],
+    "SpendLimitInput.group": Mapping[str, str | tuple[str, ...]],
+    "SpendLimitInput.grace_percent": Decimal,
+    "CheckInput.properties": Mapping[str, object],
     "filter_by_presentation": tuple[str, ...],
 }

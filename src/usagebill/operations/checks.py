@@ -1,0 +1,213 @@
+"""Checks: whether more usage is allowed by spend limits, quotas and prepaid credits, asked before it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from functools import partial
+from typing import Annotated
+
+from usagebill.core import limits
+from usagebill.core.aggregation import AGGREGATIONS, Accumulation
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.checks import Addition, Check, Question
+from usagebill.core.errors import Invalid, NotFound, PaymentRequired
+from usagebill.core.event_batches import events_of, uncounted_ids
+from usagebill.core.events import Event
+from usagebill.core.fees import FeeType
+from usagebill.core.grouping import TARGET_WALLET_KEY
+from usagebill.core.ingestion import receive
+from usagebill.core.numbers import ZERO, subtract
+from usagebill.core.ongoing import UnbilledKey, expected_use, summed_nets
+from usagebill.core.recurring_rules import RuleTrigger
+from usagebill.core.spend_limits import (
+    Measure,
+    Refusal,
+    SpendLimit,
+    Standing,
+    concerns,
+    grace_of,
+    read_number,
+)
+from usagebill.core.subscriptions import Subscription
+from usagebill.operations.backlog import Unrelated, catch_up, of_named_subscriptions, without_backlog
+from usagebill.operations.subscriptions import get_of_status
+from usagebill.queries.contracts import contract_of
+from usagebill.queries.customers import customer_of
+from usagebill.queries.plans import plan_definition
+from usagebill.queries.spend_limits import limits_of_usage, quotas_of_usage
+from usagebill.queries.takeovers import in_force
+from usagebill.queries.wallets import active_wallets, running_rules
+from usagebill.rating.ongoing_usage import unbilled_nets
+from usagebill.rating.spending import added_since, amount_added, span_of, usage_before, used_of
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described
+from usagebill.runtime.work import Reader, Work
+from usagebill.storage.conditions import eq
+from usagebill.views.spend_limits import standing_view
+
+
+@Input
+class CheckInput:
+    """The usage in question: `properties` as of an event, `units` of the metric, or an amount."""
+
+    external_subscription_id: Maybe[str] = described(required="always")
+    code: Maybe[str] = described("The billable metric, by code; may be left out with an amount.", example="tokens")
+    properties: Maybe[object] = described("The properties of the event.", example={"tokens": 1200}, most=None)
+    units: Maybe[object] = described("The units, if the metric counts a property of events.", unit="units")
+    amount_cents: Maybe[Annotated[int, limits.RESERVED_AMOUNT]] = described(
+        "The amount before taxes, instead of usage.", unit="cents"
+    )
+
+
+@without_backlog(Unrelated.ROLLED_BACK)
+def check(work: Work, request: CheckInput) -> Check:
+    """Whether a subscription may use this much now, what it would cost, and what is left. Nothing is stored.
+
+    Raises `NotFound` for the subscription and the metric, `Invalid`.
+    """
+
+    def play(trial: Work) -> Check:
+        catch_up(trial, of_named_subscriptions(trial, (str(request.external_subscription_id or ""),)))
+        return assess(trial, question_of(trial, request))
+
+    return work.dry_run(play, counts_ahead=False)
+
+
+def question_of(reader: Reader, request: CheckInput) -> Question:
+    """The usage that a request is about. Raises `NotFound`, `Invalid`."""
+    if not request.external_subscription_id:
+        raise Invalid(external_subscription_id="value_is_mandatory")
+    subscription = in_force(reader, get_of_status(reader, request.external_subscription_id))
+    metric = None
+    if request.code:
+        metric = reader.tx.first(BillableMetric, eq("code", request.code))
+        if metric is None:
+            raise NotFound("billable_metric", request.code)
+    sent = request.properties if isinstance(request.properties, Mapping) else {}
+    question = Question(
+        subscription=subscription,
+        customer=customer_of(reader, subscription),
+        metric=metric,
+        properties={str(key): value for key, value in sent.items()},
+    )
+    if request.amount_cents is not ABSENT and request.amount_cents is not None:
+        if request.amount_cents < 0:
+            raise Invalid(amount_cents="value_must_be_positive_or_zero")
+        if request.units is not ABSENT and request.units is not None:
+            raise Invalid(amount_cents="amount_or_units")
+        return replace(question, amount_cents=request.amount_cents)
+    if metric is None:
+        raise Invalid(code="value_is_mandatory")
+    if request.units is ABSENT or request.units is None:
+        return question
+    units = read_number(request.units)
+    if units is None:
+        raise Invalid(units="value_is_not_valid_number")
+    if metric.field_name is None or AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.VALUES:
+        raise Invalid(units="units_need_a_number")
+    return replace(question, properties={**question.properties, metric.field_name: units})
+
+
+def assess(work: Work, question: Question) -> Check:
+    """What the usage in question would add, and what bounds it. For a dry run or a change that is refused by it."""
+    counted = [
+        limit
+        for limit in limits_of_usage(work, question.subscription, question.customer)
+        if concerns(limit, question.metric_id, question.properties)
+    ]
+    quotas = [] if question.metric is None else quotas_of_usage(work, question.subscription, question.metric)
+    bounds = [(Refusal.SPEND_LIMIT, limit) for limit in counted] + [(Refusal.QUOTA, quota) for quota in quotas]
+    used = [used_of(work, limit, question.subscription) for _, limit in bounds]
+    addition = work.dry_run(partial(_addition, question=question), counts_ahead=False)
+    standings = [
+        _standing(work, refusal, limit, amount, question, addition)
+        for (refusal, limit), amount in zip(bounds, used, strict=True)
+    ]
+    return Check(
+        question=question,
+        currency=plan_definition(work, question.subscription.plan_id).plan.amount_currency,
+        addition=addition,
+        standings=[*standings, *_credits(work, question, addition)],
+    )
+
+
+def refuse_beyond(check: Check) -> None:
+    """Raises `PaymentRequired` if the usage is refused."""
+    standing = check.refused_by
+    if standing is not None:
+        raise PaymentRequired(standing.refusal, {"limit": standing_view(standing)})
+
+
+def _addition(work: Work, question: Question) -> Addition:
+    """What the usage adds to its period, found out by storing it."""
+    subscription, metric, customer = question.subscription, question.metric, question.customer
+    if question.amount_cents is not None:
+        return amount_added(work, customer, subscription, question.amount_cents)
+    if metric is None:
+        return Addition()
+    event = event_in_question(work, question, metric)
+    before = usage_before(work, subscription, metric)
+    work.tx.events.append([event], uncounted=uncounted_ids([event], {metric.code: metric}))
+    return added_since(work, customer, subscription, metric, before, [event])
+
+
+def event_in_question(reader: Reader, question: Question, metric: BillableMetric) -> Event:
+    """The event that the usage would be. Raises `Invalid`."""
+    id = reader.new_id()
+    sent = {
+        "transaction_id": id,
+        "code": metric.code,
+        "external_subscription_id": question.subscription.external_id,
+        "properties": question.properties,
+    }
+    received = receive(sent, reader.now)
+    made, problems = events_of(
+        [received], [id], {metric.code: metric}, organization_id=reader.organization.id, now=reader.now
+    )
+    if problems:
+        raise Invalid(problems[0])
+    return made[0]
+
+
+def _standing(
+    reader: Reader, refusal: Refusal, limit: SpendLimit, used: Decimal, question: Question, addition: Addition
+) -> Standing:
+    is_units = limit.measure is Measure.UNITS
+    return Standing(
+        refusal=refusal,
+        code=limit.code,
+        measure=limit.measure,
+        most=limit.most,
+        grace=grace_of(limit.most, limit.grace_percent),
+        used=used,
+        adds=addition.units if is_units else addition.amount_cents,
+        on_reached=limit.on_reached,
+        resets_at=span_of(reader, limit, contract_of(reader, question.subscription)).resets_at,
+    )
+
+
+def _credits(reader: Reader, question: Question, addition: Addition) -> list[Standing]:
+    """The wallets with a hard stop that would pay for the usage."""
+    wallets = active_wallets(reader, question.customer.id)
+    if not any(wallet.hard_stop for wallet in wallets):
+        return []
+    currency = plan_definition(reader, question.subscription.plan_id).plan.amount_currency
+    target = question.properties.get(TARGET_WALLET_KEY)
+    key = UnbilledKey(FeeType.CHARGE, question.metric_id or "", currency, target if isinstance(target, str) else "")
+    topped_up = {rule.wallet_id for rule in running_rules(reader, wallets) if rule.trigger == RuleTrigger.THRESHOLD}
+    used = unbilled_nets(reader, question.customer)
+    whole = summed_nets([*used.items(), (key, addition.total_cents)])
+    before, after = expected_use(used, wallets, topped_up), expected_use(whole, wallets, topped_up)
+    return [
+        Standing(
+            refusal=Refusal.CREDITS,
+            code=wallet.code,
+            measure=Measure.CENTS,
+            most=Decimal(wallet.balance_cents),
+            used=before[wallet.id],
+            adds=subtract(after[wallet.id], before[wallet.id]),
+        )
+        for wallet in wallets
+        if wallet.hard_stop and subtract(after[wallet.id], before[wallet.id]) > ZERO
+    ]
