@@ -57,6 +57,7 @@ def world(box: Scenario) -> dict[str, str]:
     box.post("/dunning_campaigns", dunning_campaign=campaign)
     for owner in ("/customers/acme", "/subscriptions/sub", "/plans/basic"):
         box.post(f"{owner}/spend_limits", spend_limit={"code": "cap", "amount_cents": 10**9})
+    held_id = _held(box)
     watch = {"alert_type": "current_usage_amount", "code": "watch", "thresholds": [{"value": 100_000}]}
     box.post("/subscriptions/sub/alerts", alert=watch)
     charge = shown["charges"][0]
@@ -101,6 +102,7 @@ def world(box: Scenario) -> dict[str, str]:
         "feature_code": "seats",
         "privilege_code": "most",
         "spend_limit_code": "cap",
+        "hold_id": held_id,
         "transaction_id": "t1",
         "applied_coupon_id": applied_id,
         "invoice_id": invoice["svc_id"],
@@ -229,6 +231,8 @@ def valid_bodies(world: Mapping[str, str]) -> dict[str, dict[str, Any]]:
             "group": {"cloud": ["aws"]},
         },
         "CheckInput": {"external_subscription_id": "sub", "code": "gb", "properties": {"value": 2, "cloud": "aws"}},
+        "HoldInput": {"external_subscription_id": "sub", "code": "gb", "units": "2"},
+        "CaptureInput": {"transaction_id": "captured", "timestamp": 1},
         "EntitlementsInput": {"entitlements": {"seats": {"most": 7, "level": "gold"}}},
         "EventInput": event("t2"),
         "EventsInput": {"events": [event("t3")]},
@@ -319,11 +323,19 @@ def invoiced(box: Scenario, known: dict[str, str]) -> None:
     known["payment_receipt_id"] = box.get("/payment_receipts")["payment_receipts"][0]["svc_id"]
     free = [fee for fee in box.get("/fees")["fees"] if fee["svc_invoice_id"] is None]
     known["free_fee_id"] = free[0]["svc_id"]
+    # The one before has expired.
+    known["hold_id"], known["other_hold_id"] = _held(box), _held(box)
+
+
+def _held(box: Scenario) -> str:
+    hold = {"external_subscription_id": "sub", "code": "gb", "units": 1, "expires_in": 86_400}
+    return str(box.post("/holds", hold=hold)["hold"]["svc_id"])
 
 
 # Requests for which the general rules of this module are not enough.
 PATHS = {
     "/customers/{external_id}/anonymize": "/customers/leaver/anonymize",
+    "/holds/{hold_id}/release": "/holds/{other_hold_id}/release",
     "GET /security_logs": "/security_logs?to_date=2100-01-01",
     "/subscriptions/{external_id}/alerts/{code}": "/subscriptions/sub/alerts/watch",
     "/customers/{external_customer_id}/current_usage": "/customers/acme/current_usage?external_subscription_id=sub",

@@ -42,6 +42,7 @@ from usagebill.core.tasks import (
     EraseProperties,
     EraseTraces,
     ExpireCoupon,
+    ExpireHold,
     ExpireWallet,
     FinalizeInvoice,
     ForgetAnswers,
@@ -199,6 +200,7 @@ STORED: list[tuple[Task, str, str, str, str]] = [
         '{"invoice_id":"inv","payment_status":"succeeded"}',
         "",
     ),
+    (ExpireHold(customer_id="cus", hold_id="hold"), "cus", "expire_hold:hold", '{"hold_id":"hold"}', ""),
     (ExpireWallet(customer_id="cus", wallet_id="wal"), "cus", "expire_wallet:wal", '{"wallet_id":"wal"}', ""),
     (
         CheckVatNumber(customer_id="cus", check_id="check"),

@@ -49,6 +49,7 @@ OWNERS = {
     "refused_events": "event",
     "webhooks": "webhook_endpoint",
     "checks": "event",
+    "holds": "event",
 }
 PARTS = {
     "alerts": "alert",

@@ -227,6 +227,8 @@ class Story:
             path = path.replace("{filter_id}", filters[0]["svc_id"])
         alert = "low" if "/wallets/" in path else "watch"
         path = path.replace("/alerts/{code}", f"/alerts/{alert}")
+        limit = {"customers": "budget", "subscriptions": "monthly", "plans": "free"}.get(resource, "")
+        path = path.replace("{spend_limit_code}", limit)
         if path.endswith("/anonymize"):
             path = path.replace("{external_id}", "leaver")
         path = path.replace("{external_id}", "acme-1" if resource == "subscriptions" else "acme")
@@ -261,6 +263,8 @@ class Story:
             box.post("/events", event={**event, "properties": {"gb": 1}})
             free = [fee for fee in box.get("/fees")["fees"] if fee["svc_invoice_id"] is None]
             self.ids["fee_id"] = free[0]["svc_id"]
+        elif endpoint.path == "/holds":
+            self.ids["hold_id"] = answer["hold"]["svc_id"]
         elif endpoint.path == "/credit_notes":
             self.ids["credit_note_id"] = answer["credit_note"]["svc_id"]
         elif endpoint.path == "/payments":

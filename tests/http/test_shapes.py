@@ -86,11 +86,17 @@ OWN = {
     ("PATCH", "/plans/{code}/spend_limits/{spend_limit_code}"),
     ("DELETE", "/plans/{code}/spend_limits/{spend_limit_code}"),
     ("POST", "/checks"),
+    ("POST", "/holds"),
+    ("GET", "/holds"),
+    ("GET", "/holds/{hold_id}"),
+    ("POST", "/holds/{hold_id}/capture"),
+    ("POST", "/holds/{hold_id}/release"),
 }
 # Messages that the reference's description has no shape of.
 UNSHOWN = {
     # It is ours.
     "customer.anonymized",
+    "hold.expired",
     *("credit_note.provider_refund_failure", "invoice.overpaid", "invoice.payment_dispute_won"),
     *("payment.refund_failure", "payment.returned"),
     *("payment_receipt.created", "payment_receipt.generated"),

@@ -704,6 +704,14 @@ ACTS: dict[str, Act] = {
     "wallet_transactions.payment_url": each(
         lambda s, c: s.wallet_transactions.payment_url(purchase_of(s, c)),
     ),
+    "holds.create": each(lambda s, c: s.holds.create(external_subscription_id=c, amount_cents=1)),
+    "holds.capture": each(
+        lambda s, c: s.holds.capture(
+            s.holds.create(external_subscription_id=c, amount_cents=1).id, code="calls", timestamp=0
+        )
+    ),
+    "holds.release": each(lambda s, c: s.holds.release(s.holds.create(external_subscription_id=c, amount_cents=1).id)),
+    "holds.hold": each(lambda s, c: held_within(s, c)),
     "spend_limits.create_of_customer": each(
         lambda s, c: s.spend_limits.create_of_customer(c, code="a", amount_cents=1)
     ),
@@ -892,6 +900,11 @@ def netsuite(seller: Any) -> str:
 
 def anrok(seller: Any) -> str:
     return str(seller.tax_connections.create(kind="anrok", code="taxes", url="https://anrok.example.com").code)
+
+
+def held_within(seller: Any, customer: str) -> None:
+    with seller.holds.hold(customer, amount_cents=1):
+        pass
 
 
 def commands() -> Iterator[tuple[str, object]]:

@@ -8,7 +8,6 @@ from decimal import Decimal
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.customers import Customer
-from usagebill.core.events import JsonValue
 from usagebill.core.numbers import ZERO, add
 from usagebill.core.spend_limits import Standing, refusing
 from usagebill.core.subscriptions import Subscription
@@ -38,8 +37,10 @@ class Question:
     subscription: Subscription
     customer: Customer
     metric: BillableMetric | None
-    properties: Mapping[str, JsonValue]
+    properties: Mapping[str, object]
     amount_cents: int | None = None
+    # As events have it; None is now.
+    timestamp: object = None
 
     @property
     def metric_id(self) -> str | None:

@@ -18,6 +18,7 @@ from usagebill.core.alerts import Alert
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee, FeeItem
+from usagebill.core.holds import Hold
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.ledger import DocumentType, Movement
@@ -25,6 +26,7 @@ from usagebill.core.payment_receipts import PaymentReceipt
 from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.payments import Payment, PaymentMethod, PaymentPage, RefundAttempt, is_under_way
 from usagebill.core.recurring_rules import RecurringTransactionRule
+from usagebill.core.spend_limits import SpendLimit
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.sync_connections import SyncedDocument
@@ -67,6 +69,8 @@ PERSONAL: Mapping[type, tuple[str, ...]] = {
     PaymentRequest: ("email",),
     SyncedDocument: ("external_id", "error_message"),
     Alert: ("name",),
+    Hold: ("properties",),
+    SpendLimit: ("group",),
     Wallet: ("name", "purchase_order_number", "metadata"),
     WalletTransaction: ("name", "purchase_order_number", "metadata"),
     Movement: ("number",),

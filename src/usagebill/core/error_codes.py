@@ -356,6 +356,7 @@ BY_STATE: Mapping[str, Refusal] = {
         "this type of invoice, or its status, does not allow credit notes of this kind", "see its type and status"
     ),
     "invoice_not_finalized": Refusal("the invoice is not finalized", "finalize it first"),
+    "hold_has_ended": Refusal("the hold was captured, released or has expired", "hold again, or send the event"),
     "invoiced_fee": Refusal("the fee is on an invoice", "change the invoice, or credit it"),
     "invoices_have_different_billing_entities": Refusal(
         "the invoices have different billing entities", "request them separately"
@@ -482,6 +483,7 @@ RESOURCES: Mapping[str, tuple[str, str]] = {
     "fee": ("fee", "GET /fees"),
     "fees": ("fee in the request", "POST /invoices takes at least one in `fees`"),
     "fixed_charge": ("fixed charge", "GET /plans/{code}/fixed_charges"),
+    "hold": ("hold", "GET /holds"),
     "invoice": ("invoice", "GET /invoices"),
     "invoice_custom_section": ("custom section", "GET /invoice_custom_sections"),
     "job": ("failed job", "`usagebill jobs list`"),

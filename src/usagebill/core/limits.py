@@ -192,6 +192,13 @@ ALERT_THRESHOLD = Range(
 )
 SPEND_LIMIT_AMOUNT = _cents("Spend limit", "`amount_cents` of spend limits", 0)
 RESERVED_AMOUNT = _cents("Amount of a check or a hold", "`amount_cents` of checks and holds", 0)
+HOLD_SECONDS = Range(
+    label="How long a hold lasts",
+    fields="`expires_in`",
+    unit="seconds",
+    least=Decimal(1),
+    most=Decimal(86_400),
+)
 SPEND_LIMIT_UNITS = _units("Quota of a spend limit", "`units` of spend limits")
 SPEND_LIMIT_GRACE = _percent("Usage let through beyond a spend limit", "`grace_percent`", 1_000)
 

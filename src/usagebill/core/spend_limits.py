@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from decimal import Decimal
 from enum import StrEnum
+from typing import Any
 
-from usagebill.core.events import JsonValue, property_text
+from usagebill.core.events import property_text
 from usagebill.core.limits import SPEND_LIMIT_AMOUNT, SPEND_LIMIT_GRACE, SPEND_LIMIT_UNITS
 from usagebill.core.numbers import ZERO, add, divide, multiply, parse_decimal, subtract, total
 from usagebill.core.periods.calendar import day_start
@@ -69,6 +70,11 @@ class SpendLimit:
     deleted_at: datetime | None = None
 
     @property
+    def is_customers(self) -> bool:
+        """Whether it counts all subscriptions of a customer."""
+        return self.customer_id is not None and self.external_subscription_id is None
+
+    @property
     def measure(self) -> Measure:
         """What it is measured in."""
         return Measure.CENTS if self.units is None else Measure.UNITS
@@ -92,9 +98,9 @@ class Standing:
     """How far something that bounds usage is used up: a spend limit, the quota of an entitlement, or the credits of a
     wallet, each under its `code`.
 
-    `most` is what it lets through, `grace` what it lets through beyond that, `used` what has been used, `held` what open
-    holds reserve, and `adds` what the usage in question would add: all in cents before taxes (of wallets, with taxes),
-    or in units. `resets_at` is when it starts over, None if never.
+    `most` is what it lets through, `grace` what it lets through beyond that, `used` what has been used, `held` what is
+    reserved, and `adds` what the usage in question would add: all in cents before taxes (of wallets, with taxes), or in
+    units. `resets_at` is when it starts over, None if never.
     """
 
     refusal: Refusal
@@ -134,7 +140,7 @@ def refusing(standings: Iterable[Standing]) -> Standing | None:
     return min((one for one in standings if one.refuses), key=lambda one: (one.remaining, one.code), default=None)
 
 
-def concerns(limit: SpendLimit, billable_metric_id: str | None, properties: Mapping[str, JsonValue]) -> bool:
+def concerns(limit: SpendLimit, billable_metric_id: str | None, properties: Mapping[str, Any]) -> bool:
     """Whether usage of the metric with these properties counts against the limit; an amount without a metric counts
     against limits of all usage alone.
     """

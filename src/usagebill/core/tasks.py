@@ -294,6 +294,16 @@ class ExpireWallet(_CustomerTask):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireHold(_CustomerTask):
+    """A hold has expired, which is to be told."""
+
+    kind = "expire_hold"
+    identity = ("hold_id",)
+
+    hold_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChaseCustomer(_CustomerTask):
     """A customer may have to be asked to pay overdue amounts, according to a dunning campaign."""
 

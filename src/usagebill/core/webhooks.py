@@ -53,6 +53,7 @@ OBJECT_TYPES: Mapping[str, str] = {
     "billable_metric.created": "billable_metric",
     "billable_metric.updated": "billable_metric",
     "billable_metric.deleted": "billable_metric",
+    "hold.expired": "hold",
     "customer.created": "customer",
     "customer.updated": "customer",
     "customer.anonymized": "customer",

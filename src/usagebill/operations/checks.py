@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -17,6 +17,7 @@ from usagebill.core.event_batches import events_of, uncounted_ids
 from usagebill.core.events import Event
 from usagebill.core.fees import FeeType
 from usagebill.core.grouping import TARGET_WALLET_KEY
+from usagebill.core.holds import Hold
 from usagebill.core.ingestion import receive
 from usagebill.core.numbers import ZERO, subtract
 from usagebill.core.ongoing import UnbilledKey, expected_use, summed_nets
@@ -28,19 +29,27 @@ from usagebill.core.spend_limits import (
     Standing,
     concerns,
     grace_of,
+    held_against,
     read_number,
 )
-from usagebill.core.subscriptions import Subscription
 from usagebill.operations.backlog import Unrelated, catch_up, of_named_subscriptions, without_backlog
 from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_of
-from usagebill.queries.plans import plan_definition
+from usagebill.queries.holds import open_holds
 from usagebill.queries.spend_limits import limits_of_usage, quotas_of_usage
 from usagebill.queries.takeovers import in_force
 from usagebill.queries.wallets import active_wallets, running_rules
 from usagebill.rating.ongoing_usage import unbilled_nets
-from usagebill.rating.spending import added_since, amount_added, span_of, usage_before, used_of
+from usagebill.rating.spending import (
+    added_since,
+    amount_added,
+    currency_of,
+    prices_alike,
+    span_of,
+    usage_before,
+    used_of,
+)
 from usagebill.requests.inputs import ABSENT, Input, Maybe, described
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
@@ -116,19 +125,20 @@ def assess(work: Work, question: Question) -> Check:
         for limit in limits_of_usage(work, question.subscription, question.customer)
         if concerns(limit, question.metric_id, question.properties)
     ]
+    holds = open_holds(work, question.customer)
     quotas = [] if question.metric is None else quotas_of_usage(work, question.subscription, question.metric)
     bounds = [(Refusal.SPEND_LIMIT, limit) for limit in counted] + [(Refusal.QUOTA, quota) for quota in quotas]
     used = [used_of(work, limit, question.subscription) for _, limit in bounds]
-    addition = work.dry_run(partial(_addition, question=question), counts_ahead=False)
+    added = work.dry_run(partial(addition, question=question, holds=holds), counts_ahead=False)
     standings = [
-        _standing(work, refusal, limit, amount, question, addition)
+        _standing(work, refusal, limit, amount, holds, question, added)
         for (refusal, limit), amount in zip(bounds, used, strict=True)
     ]
     return Check(
         question=question,
-        currency=plan_definition(work, question.subscription.plan_id).plan.amount_currency,
-        addition=addition,
-        standings=[*standings, *_credits(work, question, addition)],
+        currency=currency_of(work, question.subscription),
+        addition=added,
+        standings=[*standings, *_credits(work, question, holds, added)],
     )
 
 
@@ -139,20 +149,32 @@ def refuse_beyond(check: Check) -> None:
         raise PaymentRequired(standing.refusal, {"limit": standing_view(standing)})
 
 
-def _addition(work: Work, question: Question) -> Addition:
-    """What the usage adds to its period, found out by storing it."""
+def addition(work: Work, question: Question, holds: Sequence[Hold] = ()) -> Addition:
+    """What the usage adds to its period, on top of what the customer's open `holds` would add: found out by storing its
+    event, so this is for dry runs.
+    """
     subscription, metric, customer = question.subscription, question.metric, question.customer
     if question.amount_cents is not None:
         return amount_added(work, customer, subscription, question.amount_cents)
     if metric is None:
         return Addition()
-    event = event_in_question(work, question, metric)
+    event = _event(work, question, metric)
+    held = [
+        _event(work, replace(question, properties=hold.properties, timestamp=None), metric)
+        for hold in holds
+        if hold.external_subscription_id == subscription.external_id
+        and hold.billable_metric_id == metric.id
+        and not hold.is_amount
+        and not prices_alike(work, subscription, metric)
+    ]
+    if held:
+        work.tx.events.append(held, uncounted=uncounted_ids(held, {metric.code: metric}))
     before = usage_before(work, subscription, metric)
     work.tx.events.append([event], uncounted=uncounted_ids([event], {metric.code: metric}))
     return added_since(work, customer, subscription, metric, before, [event])
 
 
-def event_in_question(reader: Reader, question: Question, metric: BillableMetric) -> Event:
+def _event(reader: Reader, question: Question, metric: BillableMetric) -> Event:
     """The event that the usage would be. Raises `Invalid`."""
     id = reader.new_id()
     sent = {
@@ -160,6 +182,7 @@ def event_in_question(reader: Reader, question: Question, metric: BillableMetric
         "code": metric.code,
         "external_subscription_id": question.subscription.external_id,
         "properties": question.properties,
+        "timestamp": question.timestamp,
     }
     received = receive(sent, reader.now)
     made, problems = events_of(
@@ -171,9 +194,22 @@ def event_in_question(reader: Reader, question: Question, metric: BillableMetric
 
 
 def _standing(
-    reader: Reader, refusal: Refusal, limit: SpendLimit, used: Decimal, question: Question, addition: Addition
+    reader: Reader,
+    refusal: Refusal,
+    limit: SpendLimit,
+    used: Decimal,
+    holds: Sequence[Hold],
+    question: Question,
+    added: Addition,
 ) -> Standing:
     is_units = limit.measure is Measure.UNITS
+    counted = [
+        hold
+        for hold in holds
+        if concerns(limit, hold.billable_metric_id, hold.properties)
+        and hold.currency == currency_of(reader, question.subscription)
+        and (limit.is_customers or hold.external_subscription_id == question.subscription.external_id)
+    ]
     return Standing(
         refusal=refusal,
         code=limit.code,
@@ -181,33 +217,44 @@ def _standing(
         most=limit.most,
         grace=grace_of(limit.most, limit.grace_percent),
         used=used,
-        adds=addition.units if is_units else addition.amount_cents,
+        held=held_against(limit, [(hold.amount_cents, hold.units) for hold in counted]),
+        adds=added.units if is_units else added.amount_cents,
         on_reached=limit.on_reached,
         resets_at=span_of(reader, limit, contract_of(reader, question.subscription)).resets_at,
     )
 
 
-def _credits(reader: Reader, question: Question, addition: Addition) -> list[Standing]:
+def _credits(reader: Reader, question: Question, holds: Sequence[Hold], added: Addition) -> list[Standing]:
     """The wallets with a hard stop that would pay for the usage."""
     wallets = active_wallets(reader, question.customer.id)
     if not any(wallet.hard_stop for wallet in wallets):
         return []
-    currency = plan_definition(reader, question.subscription.plan_id).plan.amount_currency
-    target = question.properties.get(TARGET_WALLET_KEY)
-    key = UnbilledKey(FeeType.CHARGE, question.metric_id or "", currency, target if isinstance(target, str) else "")
+    key = _key(question.metric_id, currency_of(reader, question.subscription), question.properties)
     topped_up = {rule.wallet_id for rule in running_rules(reader, wallets) if rule.trigger == RuleTrigger.THRESHOLD}
     used = unbilled_nets(reader, question.customer)
-    whole = summed_nets([*used.items(), (key, addition.total_cents)])
-    before, after = expected_use(used, wallets, topped_up), expected_use(whole, wallets, topped_up)
+    held = summed_nets(
+        [
+            *used.items(),
+            *((_key(hold.billable_metric_id, hold.currency, hold.properties), hold.total_cents) for hold in holds),
+        ]
+    )
+    whole = summed_nets([*held.items(), (key, added.total_cents)])
+    now, before, after = (expected_use(nets, wallets, topped_up) for nets in (used, held, whole))
     return [
         Standing(
             refusal=Refusal.CREDITS,
             code=wallet.code,
             measure=Measure.CENTS,
             most=Decimal(wallet.balance_cents),
-            used=before[wallet.id],
+            used=now[wallet.id],
+            held=subtract(before[wallet.id], now[wallet.id]),
             adds=subtract(after[wallet.id], before[wallet.id]),
         )
         for wallet in wallets
         if wallet.hard_stop and subtract(after[wallet.id], before[wallet.id]) > ZERO
     ]
+
+
+def _key(metric_id: str | None, currency: str, properties: Mapping[str, object]) -> UnbilledKey:
+    target = properties.get(TARGET_WALLET_KEY)
+    return UnbilledKey(FeeType.CHARGE, metric_id or "", currency, target if isinstance(target, str) else "")

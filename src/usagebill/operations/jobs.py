@@ -28,6 +28,7 @@ from usagebill.core.tasks import (
     EraseProperties,
     EraseTraces,
     ExpireCoupon,
+    ExpireHold,
     ExpireWallet,
     FinalizeInvoice,
     ForgetAnswers,
@@ -67,6 +68,7 @@ from usagebill.operations import (
 from usagebill.operations.alerts.checks import check as check_alerts
 from usagebill.operations.billing_run import bill_customer
 from usagebill.operations.dunning_run import chase, review_dunning
+from usagebill.operations.holds import expire as expire_hold
 from usagebill.operations.invoices import generation_failures
 from usagebill.operations.invoices.awaiting_taxes import tax_waiting
 from usagebill.operations.invoices.charges_in_advance import process_events, process_events_apart
@@ -161,6 +163,7 @@ HANDLERS: dict[str, Handler[Any]] = dict(
         _handled(InvoiceTopUp, invoice_top_up),
         _handled(SettleTopUp, settle_top_up),
         _handled(TopUpAtInterval, top_up_at_interval),
+        _handled(ExpireHold, expire_hold),
         _handled(ExpireWallet, expire_wallet),
         _handled(CheckAlerts, check_alerts),
         _handled(ChaseCustomer, chase),

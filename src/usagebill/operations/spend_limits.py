@@ -27,7 +27,7 @@ from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.plans import plan_by_code
 from usagebill.queries.spend_limits import Owner, of_owner
-from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, is_given, value_or
+from usagebill.requests.inputs import Input, Maybe, Paging, described, is_given, value_or
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, ne
 from usagebill.storage.ports import Page

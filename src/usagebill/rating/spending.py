@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from usagebill.core.aggregation import Window
+from usagebill.core.aggregation import AGGREGATIONS, Accumulation, RunningTotals, Window
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.checks import Addition
 from usagebill.core.contracts import Contract
@@ -16,8 +16,9 @@ from usagebill.core.events import Event
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.numbers import ZERO, add, multiply, subtract, total
 from usagebill.core.plans import Charge, PlanDefinition
-from usagebill.core.pricing.standard import STANDARD
+from usagebill.core.pricing import MODELS
 from usagebill.core.pricing.fees import true_up
+from usagebill.core.pricing.standard import STANDARD
 from usagebill.core.spend_limits import LimitInterval, Measure, SpendLimit, Values, interval_at
 from usagebill.core.subscriptions import STARTED, Subscription, SubscriptionStatus
 from usagebill.core.taxes import Tax
@@ -61,10 +62,10 @@ def used_of(reader: Reader, limit: SpendLimit, subscription: Subscription) -> De
     if limit.interval is LimitInterval.BILLING_PERIOD:
         running = _running(reader, limit, subscription)
         parts = [_within(reader, limit, one, contract_window(reader, contract_of(reader, one))) for one in running]
-        return total(used for one, used in zip(running, parts, strict=True) if _currency(reader, one) == currency)
+        return total(used for one, used in zip(running, parts, strict=True) if currency_of(reader, one) == currency)
     whole = ZERO
     for at, one, window in _periods(reader, limit, subscription, start):
-        if _currency(reader, one) != currency:
+        if currency_of(reader, one) != currency:
             continue
         whole = add(whole, _within(at, limit, one, window))
         if start is not None and window.start < start:
@@ -72,13 +73,14 @@ def used_of(reader: Reader, limit: SpendLimit, subscription: Subscription) -> De
     return whole
 
 
-def _currency(reader: Reader, subscription: Subscription) -> str:
+def currency_of(reader: Reader, subscription: Subscription) -> str:
+    """The currency of the subscription's plan."""
     return plan_definition(reader, subscription.plan_id).plan.amount_currency
 
 
 def _running(reader: Reader, limit: SpendLimit, subscription: Subscription) -> list[Subscription]:
     """The active subscriptions that a limit counts; of its own or its plan's, the subscription alone."""
-    if not _is_customers(limit):
+    if not limit.is_customers:
         return [subscription]
     active = reader.tx.find(
         Subscription,
@@ -89,17 +91,13 @@ def _running(reader: Reader, limit: SpendLimit, subscription: Subscription) -> l
     return [in_force(reader, one) for one in active]
 
 
-def _is_customers(limit: SpendLimit) -> bool:
-    return limit.customer_id is not None and limit.external_subscription_id is None
-
-
 def _periods(
     reader: Reader, limit: SpendLimit, subscription: Subscription, start: datetime | None
 ) -> Iterator[tuple[Reader, Subscription, Window]]:
     """The charges periods that end at `start` or later, each with a reader in it, of the subscriptions that the limit
     counts: those of a customer, or of one external id across plan changes.
     """
-    own = () if _is_customers(limit) else (eq("external_id", subscription.external_id),)
+    own = () if limit.is_customers else (eq("external_id", subscription.external_id),)
     ended_later = () if start is None else (any_of(missing("terminated_at"), more("terminated_at", start)),)
     counted = reader.tx.find(
         Subscription,
@@ -189,13 +187,31 @@ def units_within(
     )
     scope = ChargeScope(
         subscription=subscription,
-        currency=_currency(reader, subscription),
+        currency=currency_of(reader, subscription),
         window=window,
         current=True,
         counted_until=until,
         only=group,
     )
     return total(result.amounts.units for result in charge_results(reader, counting, metric, scope))
+
+
+def prices_alike(reader: Reader, subscription: Subscription, metric: BillableMetric) -> bool:
+    """Whether an event of the metric costs the same whatever was used before, so that open holds do not matter."""
+    aggregation = AGGREGATIONS[metric.aggregation_type]
+    charges = [
+        charge
+        for charge in plan_definition(reader, subscription.plan_id).charges
+        if charge.billable_metric_id == metric.id
+    ]
+    # Units that are summed or counted; those of unique values are not.
+    adds_up = (
+        aggregation.running_totals is not RunningTotals.NONE and aggregation.accumulation is not Accumulation.VALUES
+    )
+    return (adds_up and metric.rounding_function is None) and all(
+        MODELS[charge.charge_model].is_linear and not charge.min_amount_cents and not charge.prorated
+        for charge in charges
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ from usagebill.resources.ledger import Ledger
 from usagebill.resources.lists import Lists
 from usagebill.resources.logs import ActivityLogs, ApiLogs, SecurityLogs
 from usagebill.resources.payments import DunningCampaigns, PaymentMethods, PaymentReceipts, PaymentRequests, Payments
-from usagebill.resources.prepaid import Alerts, SpendLimits, Wallets, WalletTransactions
+from usagebill.resources.prepaid import Alerts, Holds, SpendLimits, Wallets, WalletTransactions
 from usagebill.resources.usage import Events, EventSources, Usage
 
 
@@ -57,6 +57,7 @@ class Resources:
     events: Events
     features: Features
     fees: Fees
+    holds: Holds
     invoice_custom_sections: InvoiceCustomSections
     invoices: Invoices
     jobs: Jobs

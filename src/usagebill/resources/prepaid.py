@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from decimal import Decimal
 from typing import ClassVar
 
 from usagebill.core.alerts import Alert
 from usagebill.core.checks import Check
+from usagebill.core.errors import NotAllowed
+from usagebill.core.holds import DEFAULT_SECONDS, Hold
 from usagebill.core.spend_limits import SpendLimit
 from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
 from usagebill.core.wallets import Wallet
-from usagebill.operations import checks, spend_limits, wallet_transactions, wallets
+from usagebill.operations import checks, holds, spend_limits, wallet_transactions, wallets
 from usagebill.operations.alerts import definitions as alerts
 from usagebill.resources.bindings import Message, Messages, Resource, Views, command, query
+from usagebill.resources.held_usage import HeldUsage
 from usagebill.resources.result_views import top_up_page_view
 from usagebill.views.alerts import TriggeredAlertView, alert_view
+from usagebill.views.holds import HoldView, hold_view
 from usagebill.views.payment_providers import TopUpFailureView
 from usagebill.views.spend_limits import check_view, spend_limit_view
 from usagebill.views.wallet_transactions import WalletTransactionMessage, consumption_view, wallet_transaction_details
@@ -71,6 +78,52 @@ class SpendLimits(Resource):
     delete_of_subscription = command(spend_limits.delete_of_subscription)
     delete_of_plan = command(spend_limits.delete_of_plan)
     check = command(checks.check, permission="event")
+
+
+class Holds(Resource):
+    """Usage that may come, reserved before it happens."""
+
+    permission = "event"
+
+    views: ClassVar[Views] = {Hold: hold_view}
+    messages: ClassVar[Messages] = {
+        "hold.expired": Message("A hold was neither captured nor released in time.", HoldView),
+    }
+
+    create = command(holds.create)
+    get = query(holds.get)
+    list = query(holds.list_all)
+    capture = command(holds.capture)
+    release = command(holds.release)
+
+    def hold(
+        self,
+        external_subscription_id: str,
+        code: str | None = None,
+        properties: Mapping[str, object] | None = None,
+        *,
+        units: Decimal | int | str | None = None,
+        amount_cents: int | None = None,
+        seconds: int = DEFAULT_SECONDS,
+    ) -> AbstractContextManager[HeldUsage]:
+        """Reserve usage for the time of a `with` block: `capture` it inside. Otherwise, as after an exception, it is
+        released. Raises `PaymentRequired` if it is refused.
+        """
+        wanted = {"code": code, "properties": properties, "units": units, "amount_cents": amount_cents}
+        sent: dict[str, object] = {name: value for name, value in wanted.items() if value is not None}
+        return self._held({**sent, "external_subscription_id": external_subscription_id, "expires_in": seconds})
+
+    @contextmanager
+    def _held(self, sent: Mapping[str, object]) -> Iterator[HeldUsage]:
+        made = self.create(**sent)
+        usage = HeldUsage(self.capture, made)
+        try:
+            yield usage
+        finally:
+            if not usage.is_captured:
+                # It may have expired, or been captured by another program.
+                with suppress(NotAllowed):
+                    self.release(made.id)
 
 
 class WalletTransactions(Resource):

@@ -28,6 +28,7 @@ from usagebill.core.entitlements import Feature, PlanEntitlement, SubscriptionEn
 from usagebill.core.event_shipments import EventShipment
 from usagebill.core.event_sources import EventSource, RefusedEvent
 from usagebill.core.fees import Fee
+from usagebill.core.holds import Hold
 from usagebill.core.idempotency import IdempotentAnswer
 from usagebill.core.invoice_custom_sections import InvoiceCustomSection
 from usagebill.core.invoices.life_cycle import VISIBLE
@@ -432,6 +433,12 @@ TABLES: tuple[Table, ...] = (
         # A customer's own codes are kept apart by `operations.spend_limits`: nulls are never equal.
         unique=(("customer_id", "external_subscription_id", "code"), ("plan_id", "code")),
         indexes=(("customer_id",), ("plan_id",)),
+    ),
+    Table(
+        kind=Hold,
+        name="holds",
+        indexes=(("customer_id", "status", "expires_at"), ("external_subscription_id", *_LATEST)),
+        references={"customer_id": Customer},
     ),
     Table(kind=IdempotentAnswer, name="idempotent_answers", always_unique=(("key",),)),
     Table(kind=Document, name="documents", unique=(("subject_id", "kind"),)),

@@ -17,6 +17,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.documents.files import Document
 from usagebill.core.event_shipments import EventShipment
 from usagebill.core.event_sources import EventSource, RefusedEvent
+from usagebill.core.holds import Hold
 from usagebill.core.idempotency import IdempotentAnswer
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.payment_requests import PaymentRequest
@@ -36,8 +37,8 @@ Versions = tuple[int, int]
 SHARED = "version"
 # The sequence that counts changes of an organization's entitlements.
 ENTITLEMENTS = "entitlements"
-# No result depends on logs, on what is sent where, on answers kept for repeated requests, on who signs in, or on counts
-# of events that are kept to save a recount.
+# No result depends on logs, on what is sent where, on answers kept for repeated requests, on who signs in, on
+# holds, which reserve and bill nothing, or on counts of events that are kept to save a recount.
 _BESIDE = frozenset(
     {
         *(
@@ -51,7 +52,7 @@ _BESIDE = frozenset(
             ProviderNotice,
         ),
         *(EventShipment, EventSource, RefusedEvent, User, UserSession),
-        *(NewUsage, UsageCount, RunningFront, RunningUsage, RunningValue),
+        *(Hold, NewUsage, UsageCount, RunningFront, RunningUsage, RunningValue),
     }
 )
 # Whose customer a record without one of its own is of.

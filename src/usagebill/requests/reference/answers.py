@@ -15,6 +15,7 @@ from usagebill.core.coupons import CouponStatus
 from usagebill.core.credit_notes import CreditStatus
 from usagebill.core.customers import INTEGRATION_CATEGORIES, IntegrationCategory
 from usagebill.core.fees import FeeType
+from usagebill.core.holds import HoldStatus
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import CreditType
 from usagebill.core.ledger import Account, DocumentType
@@ -545,9 +546,19 @@ SHOWN: Mapping[str, Field | str] = {
     "crossed_thresholds": Field("The thresholds that were crossed."),
     "triggered_at": Field("When the thresholds were crossed."),
     # Spend limits and checks
-    "spend_limit": Field("The spend limit."),
-    "spend_limits": Field("The spend limits."),
-    "check": Field("The answer."),
+    "SpendLimit.group": Field("The values of properties of which alone usage counts; empty if all does."),
+    "SpendLimit.billable_metric_code": Field("The metric whose usage counts; null if all does."),
+    "Hold.status": Field("Whether it is open, or how it ended.", values=tuple(HoldStatus)),
+    "Hold.billable_metric_code": Field("The metric whose usage is held; null for a bare amount."),
+    "Hold.properties": Field("The properties of the event that may come."),
+    "Hold.amount_cents": Field("What the usage would add, before taxes.", unit="cents"),
+    "Hold.precise_amount_cents": Field("What the usage would add, before rounding.", unit="cents"),
+    "Hold.units": Field("The units that the usage would add.", unit="units"),
+    "Hold.expires_at": Field("From when on it no longer counts."),
+    "Hold.transaction_id": Field("The captured event, by your own id."),
+    "ended_at": Field("When it was captured or released, or expired."),
+    "captured_amount_cents": Field("What the captured usage added, before taxes.", unit="cents"),
+    "exceeds_hold": Field("Whether more was captured than was held."),
     "SpendLimit.external_customer_id": Field("The customer whose usage counts; null for the limit of a plan."),
     "SpendLimit.external_subscription_id": Field("The subscription, if only its usage counts."),
     "SpendLimit.plan_code": Field("The plan whose subscriptions it is for, each by itself."),

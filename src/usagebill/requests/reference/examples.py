@@ -194,6 +194,10 @@ EXAMPLES: Mapping[str, Any] = {
         "spend_limit": {"code": "free", "units": "1000", "billable_metric_code": "storage", "interval": "day"}
     },
     "PUT /plans/{code}/spend_limits/{spend_limit_code}": {"spend_limit": {"units": "2000"}},
+    "POST /holds": {
+        "hold": {"external_subscription_id": "acme-1", "code": "storage", "properties": {"gb": 2}, "expires_in": 60}
+    },
+    "POST /holds/{hold_id}/capture": {"event": {"transaction_id": "call-1", "properties": {"gb": 1.5}}},
     "POST /checks": {"check": {"external_subscription_id": "acme-1", "code": "storage", "properties": {"gb": 1.5}}},
     "PUT /subscriptions/{external_id}/lifetime_usage": {
         "lifetime_usage": {"external_historical_usage_amount_cents": 12000}

@@ -315,5 +315,9 @@ SHAPES: Mapping[str, object] = {
     "SpendLimitInput.group": Mapping[str, str | tuple[str, ...]],
     "SpendLimitInput.grace_percent": Decimal,
     "CheckInput.properties": Mapping[str, object],
+    "HoldInput.properties": Mapping[str, object],
+    "CaptureInput.properties": Mapping[str, object],
+    "CaptureInput.transaction_id": str,
+    "CaptureInput.timestamp": datetime | Decimal,
     "filter_by_presentation": tuple[str, ...],
 }

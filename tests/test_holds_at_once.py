@@ -1,0 +1,150 @@
+"""Holds of many programs at once: exactly as many succeed as their limit has room for, also if some are killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from tests.scenarios import plan_fields
+from tests.service import ENVIRONMENT, Service
+from usagebill import Billing
+
+pytestmark = pytest.mark.slow
+
+PROGRAMS = 4
+EACH = 250
+HOLD = {"external_subscription_id": "sub", "code": "calls", "expires_in": 86_400}
+# Holds of 0.10 until it is done; says so after each that succeeds.
+PROGRAM = f"""
+import sys
+from usagebill import Billing
+from usagebill.core.errors import PaymentRequired
+
+with Billing(sys.argv[1]) as billing:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for _ in range(int(sys.argv[2])):
+        try:
+            billing.holds.create(**{HOLD!r})
+        except PaymentRequired:
+            print("refused", flush=True)
+        else:
+            print("held", flush=True)
+"""
+
+
+def set_up(billing: Billing) -> None:
+    """A subscription to calls at 0.10, with a limit of 5.00."""
+    billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
+    charge = {"billable_metric_code": "calls", "charge_model": "standard", "properties": {"amount": "0.1"}}
+    billing.plans.create(**plan_fields(charge))
+    billing.customers.upsert(external_id="acme")
+    billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub")
+    billing.spend_limits.create_of_customer("acme", code="cap", amount_cents=500)
+
+
+@contextmanager
+def programs(database: str, each: int) -> Iterator[list[subprocess.Popen[str]]]:
+    """Programs that begin to hold once told to."""
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, database, str(each)],
+            env=ENVIRONMENT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(PROGRAMS)
+    ]
+    try:
+        for program in started:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "ready\n"
+        yield started
+    finally:
+        for program in started:
+            program.kill()
+            program.communicate()
+
+
+def left(billing: Billing) -> tuple[int, str, str]:
+    """The number of open holds, and what the limit says is held and remains."""
+    check = billing.spend_limits.check(external_subscription_id="sub", code="calls", amount_cents=0)
+    (limit,) = check.limits
+    return billing.holds.list(status="held").total_count, limit["held"], limit["remaining"]
+
+
+def test_of_a_thousand_holds_by_four_programs_exactly_fifty_succeed(database: str) -> None:
+    with Billing(database) as billing:
+        set_up(billing)
+        with programs(database, EACH) as started:
+            answers: Counter[str] = Counter()
+            for program in started:
+                assert program.stdin is not None
+                program.stdin.write("\n")
+                program.stdin.flush()
+            for program in started:
+                output, _ = program.communicate(timeout=300)
+                answers.update(output.split())
+        assert answers == {"held": 50, "refused": PROGRAMS * EACH - 50}
+        assert left(billing) == (50, "500.0", "0.0")
+        assert list(billing.audit().findings) == []
+
+
+def test_killed_in_the_middle_they_leave_whole_holds_and_the_rest_of_the_room(database: str) -> None:
+    with Billing(database) as billing:
+        set_up(billing)
+        with programs(database, EACH) as started:
+            for program in started:
+                assert program.stdin is not None
+                program.stdin.write("\n")
+                program.stdin.flush()
+            assert started[0].stdout is not None
+            for _ in range(5):
+                started[0].stdout.readline()
+            # As a power cut would, in whatever they are at.
+            for program in started[:2]:
+                program.kill()
+            for program in started[2:]:
+                program.communicate(timeout=300)
+        assert left(billing) == (50, "500.0", "0.0")
+
+
+def test_over_http_exactly_fifty_succeed_and_captures_stay_within_the_limit(database: str) -> None:
+    with Billing(database) as billing:
+        set_up(billing)
+        key = billing.api_keys.create(name="programs").value
+    statuses: Counter[int] = Counter()
+    held: list[str] = []
+
+    def ask(url: str) -> None:
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=120) as client:
+            for _ in range(EACH):
+                answer = client.post("/api/v1/holds", json={"hold": HOLD})
+                statuses[answer.status_code] += 1
+                if answer.status_code == 200:
+                    held.append(answer.json()["hold"]["svc_id"])
+
+    with Service(database, key=key) as first, Service(database, key=key) as second:
+        threads = [
+            threading.Thread(target=ask, args=(service.announced["url"],)) for service in (first, second, first, second)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert statuses == {200: 50, 402: PROGRAMS * EACH - 50}
+        for hold_id in held:
+            answer = first.client.post(f"/api/v1/holds/{hold_id}/capture", json={"event": {"transaction_id": hold_id}})
+            assert answer.status_code == 200, answer.text
+    with Billing(database) as billing:
+        usage = billing.usage.current("acme", external_subscription_id="sub")
+        assert usage.amount_cents == 500
+        assert left(billing) == (0, "0.0", "0.0")
