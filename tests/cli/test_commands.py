@@ -117,7 +117,7 @@ def test_the_webhooks_that_end_are_told_to_people_too(file: str) -> None:
 
 def test_keys_are_shown_once_and_masked_ever_after(file: str) -> None:
     made = run_json("keys", "create", "--name", "ci", "--db", file)
-    assert len(made["value"]) == 36
+    assert len(made["value"]) == 43
     listed = run("keys", "list", "--db", file)
     assert made["value"] not in listed
     assert "••••••••" + made["value"][-3:] in listed
