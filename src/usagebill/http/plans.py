@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from usagebill.core.metadata import Metadata
+from usagebill.core.plans import Plan
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import plans
 from usagebill.operations.price_comparisons import PreviewedMonth, preview_change
 from usagebill.queries.plans import plan_by_code
 from usagebill.resources.result_views import shown_filter
-from usagebill.runtime.work import Work
+from usagebill.runtime.work import Reader, Work
 from usagebill.views.plans import charge_view, fixed_charge_view, plan_summary, plan_version_view, plan_view
 from usagebill.views.price_comparisons import change_preview_view
 
@@ -21,6 +22,11 @@ _FIXED_CHARGE = "/plans/{code}/fixed_charges/{fixed_charge_code}"
 
 def _metadata_view(_: Work, metadata: Metadata | None) -> Mapping[str, str | None] | None:
     return metadata
+
+
+def _previewed_plan(reader: Reader, code: str, options: PreviewedMonth) -> Plan:
+    # Of whichever month.
+    return plan_by_code(reader, code)
 
 
 ENDPOINTS: list[Endpoint] = [
@@ -62,7 +68,7 @@ ENDPOINTS: list[Endpoint] = [
         "/plans/{code}/preview_change",
         preview_change,
         opens=("subscription:read", "customer_usage:read"),
-        find=plan_by_code,
+        find=_previewed_plan,
         body=plans.PlanInput,
         root="plan",
         query=PreviewedMonth,

@@ -6,6 +6,9 @@ from functools import partial
 
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import checks, spend_limits
+from usagebill.operations.subscriptions import get_of_status
+from usagebill.queries.customers import customer_by_external_id
+from usagebill.queries.plans import plan_by_code
 from usagebill.views.spend_limits import check_view, spend_limit_view
 
 _shown = partial(Endpoint, returns="spend_limit", view=spend_limit_view)
@@ -17,7 +20,13 @@ _OF_PLAN = "/plans/{code}/spend_limits"
 _ONE = "/{spend_limit_code}"
 
 ENDPOINTS = [
-    _sent("POST", _OF_CUSTOMER, spend_limits.create_of_customer, summary="Create a spend limit of a customer"),
+    _sent(
+        "POST",
+        _OF_CUSTOMER,
+        spend_limits.create_of_customer,
+        find=customer_by_external_id,
+        summary="Create a spend limit of a customer",
+    ),
     _listed("GET", _OF_CUSTOMER, spend_limits.list_of_customer, summary="List the spend limits of a customer"),
     _shown(
         "GET",
@@ -42,6 +51,7 @@ ENDPOINTS = [
         "POST",
         _OF_SUBSCRIPTION,
         spend_limits.create_of_subscription,
+        find=get_of_status,
         summary="Create a spend limit of a subscription",
     ),
     _listed(
@@ -66,7 +76,13 @@ ENDPOINTS = [
         spend_limits.delete_of_subscription,
         summary="Delete a spend limit of a subscription",
     ),
-    _sent("POST", _OF_PLAN, spend_limits.create_of_plan, summary="Create a spend limit of a plan"),
+    _sent(
+        "POST",
+        _OF_PLAN,
+        spend_limits.create_of_plan,
+        find=plan_by_code,
+        summary="Create a spend limit of a plan",
+    ),
     _listed("GET", _OF_PLAN, spend_limits.list_of_plan, summary="List the spend limits of a plan"),
     _shown("GET", _OF_PLAN + _ONE, spend_limits.get_of_plan, summary="Get a spend limit of a plan"),
     _sent(

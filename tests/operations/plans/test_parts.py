@@ -71,11 +71,11 @@ def test_an_id_and_a_code_name_the_same_metric_or_add_on(box: Scenario) -> None:
     box.metric("traffic", "count_agg")
     charge = {"billable_metric_id": storage, "charge_model": "standard", "code": "s"}
     other = box.send("POST", CHARGES, {"charge": {**charge, "billable_metric_code": "traffic"}})
-    assert refused(other) == {"billable_metric_code": ["value_is_invalid"]}
+    assert refused(other) == {"billable_metric_code": ["incompatible_params"]}
     assert box.post(CHARGES, charge={**charge, "billable_metric_code": "storage"})["charge"]["code"] == "s"
     fixed = {"add_on_id": box.add_on("seats", 200), "charge_model": "standard", "code": "s", "units": 1}
     assert refused(box.send("POST", FIXED_CHARGES, {"fixed_charge": {**fixed, "add_on_code": "desks"}})) == {
-        "add_on_code": ["value_is_invalid"]
+        "add_on_code": ["incompatible_params"]
     }
 
 

@@ -133,7 +133,7 @@ def _named(reader: Reader, kind: type[Named], id: Maybe[str], code: Maybe[str]) 
 def _refuse_other_code(field: str, code: Maybe[str], actual: str) -> None:
     if code and code != actual:
         reason = f"the id is that of {actual}, not of {code}; send one of the two"
-        raise Invalid({field: ["value_is_invalid"]}, reasons={field: reason})
+        raise Invalid({field: ["incompatible_params"]}, reasons={field: reason})
 
 
 def refuse_taken_code(reader: Reader, plan: Plan) -> None:
