@@ -92,12 +92,20 @@ class UnsteadyProvider:
         if isinstance(request, ListCharges):
             return cast(A, ProviderCharges(charges=tuple(self._listed(charge) for charge in self.charges.values())))
         if isinstance(request, LookUpCharge):
-            found = next((item for item in self.charges.values() if item.id == request.provider_payment_id), None)
+            found = self._found(request)
             return cast(A, None if found is None else self._moved(found))
         if isinstance(request, LookUpRefund):
             (refund,) = [item for item in self.refunds.values() if item.id == request.provider_refund_id]
             return cast(A, self._refund_moved(refund.id, refund.status))
         raise _no(FailureKind.NOT_SUPPORTED, "feature_not_supported")
+
+    def _found(self, request: LookUpCharge) -> Booked | None:
+        """By its own id, else by ours, as at Stripe."""
+        known = request.provider_payment_id
+        for charge in self.charges.values():
+            if charge.id == known or (known is None and charge.request.payment_id == request.payment_id):
+                return charge
+        return None
 
     def _next(self) -> str:
         return self.script.pop(0) if len(self.script) > 1 else self.script[0]

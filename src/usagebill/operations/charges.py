@@ -1,8 +1,8 @@
 """Charges of invoices and payment requests at payment providers.
 
 A charge is prepared in one transaction, sent while none is open, and its response processed in another. The request is
-stored before it is sent: after a crash, it is sent again with the same idempotency key until its outcome is known, and
-nothing else is charged for the same debt before.
+stored before it is sent: after a crash, it is sent again with the same idempotency key, or looked up if less is due by
+then, until its outcome is known, and nothing else is charged for the same debt before.
 """
 
 from __future__ import annotations
