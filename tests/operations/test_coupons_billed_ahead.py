@@ -402,3 +402,31 @@ def test_a_coupon_given_since_takes_nothing_off_what_is_left_of_usage_that_fell(
     (note,) = box.get("/credit_notes")["credit_notes"]
     assert note["sub_total_excluding_taxes_amount_cents"] == 500 - kept
     assert box.billing.audit().findings == ()
+
+
+def test_usage_that_fell_is_not_made_up_for_by_usage_with_another_coupon(box: Scenario) -> None:
+    """16.26 with 33.33 % off and 0.22 without, billed ahead for 11.06; then 16.49 and nothing, for 10.99."""
+    box.customer()
+    charges = [charge_on(box.metric(code), amount="0.01") for code in ("m0", "m1")]
+    box.plan(*charges, code="basic", amount_cents=0, usage_thresholds=[{"amount_cents": 1627}])
+    off = {"coupon_type": "percentage", "percentage_rate": "33.33", "frequency": "forever"}
+    limit = {"billable_metric_codes": ["m0"]}
+    box.post(
+        "/coupons", coupon={"name": "Off", "code": "off", "expiration": "no_expiration", **off, "applies_to": limit}
+    )
+    box.post("/applied_coupons", applied_coupon={"external_customer_id": "acme", "coupon_code": "off"})
+    box.subscribe()
+    for code, units in (("m0", 1626), ("m1", 22)):
+        box.event(code, value=units)
+    box.travel_to("2024-01-20T00:00:00Z")
+    for code, units in (("m0", 23), ("m1", -22)):
+        box.event(code, value=units)
+    box.travel_to("2024-02-01T01:00:00Z")
+    ahead, january = box.invoices()
+    assert ahead["total_amount_cents"] == 1626 - 542 + 22
+    assert january["progressive_billing_credit_amount_cents"] == 1626
+    assert january["coupons_amount_cents"] == 8
+    assert january["total_amount_cents"] == 23 - 8 - january["credit_notes_amount_cents"]
+    (note,) = box.get("/credit_notes")["credit_notes"]
+    assert note["total_amount_cents"] == 22
+    assert box.billing.audit().findings == ()

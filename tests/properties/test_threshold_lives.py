@@ -189,10 +189,26 @@ _FIRST_TAKES_ALL = Life(
     end_day=45,
 )
 
+# Usage without a coupon falls by 0.22 and usage with one rises by 0.23: 0.08 come off that, not nothing off 0.01.
+_FELL_WITHOUT_COUPON = Life(
+    thresholds=({"amount_cents": 1627},),
+    used=((2, 0, 1626), (2, 1, 22), (3, 0, 23), (3, 1, -22)),
+    coupons=(
+        {
+            "percentage_rate": "33.33",
+            "frequency": "forever",
+            "code": "c0",
+            "applies_to": {"billable_metric_codes": ["m0"]},
+        },
+    ),
+    end_day=5,
+)
+
 
 @given(_lives())
 @example(_GIVEN_BACK)
 @example(_FIRST_TAKES_ALL)
+@example(_FELL_WITHOUT_COUPON)
 @examples(60)
 def test_thresholds_never_change_what_a_life_costs(life: Life) -> None:
     plain = _lived(life, ())

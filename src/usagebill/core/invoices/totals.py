@@ -33,7 +33,7 @@ from usagebill.core.fees import Fee, TaxKeys
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.progressive import discounts, uses, with_returned, with_use, without_use
 from usagebill.core.invoices.records import Credit, CreditType, Invoice
-from usagebill.core.numbers import ZERO, add, subtract, total
+from usagebill.core.numbers import ZERO, add, round_cents, subtract, total
 from usagebill.core.prepaid import AvailableWallet, allocated, invoiced_transaction, split_by_origin
 from usagebill.core.progressive_billing import NOTHING, ProgressiveFee, deduction, fees_billed_before, paid_ahead
 from usagebill.core.statuses import PaymentStatus, TaxStatus
@@ -171,10 +171,23 @@ def _progressive_credit(
 ) -> InvoiceInProgress:
     fees_before = fees_billed_before(draft.fees, billed.fees, billed.subscription_id)
     limit = max(0, sum(fee.amount_cents for fee in fees_before))
+    coupons_on = _metric_coupons(fees_before, billed, inputs)
+    gross = [
+        replace(fee, net_cents=Decimal(fee.amount_cents), taxes=coupons_on.get(fee.charge_id, frozenset()))
+        for fee in billed.fees
+    ]
+    alike = {fee.id: coupons_on.get(fee.charge_id or "", frozenset()) for fee in fees_before}
+    is_mixed = len(set(coupons_on.values())) > 1
     given = kept = discounts(billed.before)
-    if billed.left_cents > limit:
+    left_of = fees_before
+    most_cents = limit
+    if is_mixed:
+        still = deduction(fees_before, gross, billed.left_cents, alike, most_cents=limit)
+        most_cents = still.cents
+        left_of = [_deducted(before, after) for before, after in zip(fees_before, still.fees, strict=True)]
+    if billed.left_cents > most_cents:
         held_given = [(held.applied, held.targets, given[held.applied.id]) for held in billed.coupons]
-        kept = kept_discounts(fees_before, held_given, inputs.plan_of, draft.invoice.currency)
+        kept = kept_discounts(left_of, held_given, inputs.plan_of, draft.invoice.currency)
     lost = _lost(draft, billed, inputs)
     kept = {id: cents for id, cents in kept.items() if id not in lost}
     back = {id: cents - kept.get(id, 0) for id, cents in given.items() if cents > kept.get(id, 0)}
@@ -183,14 +196,16 @@ def _progressive_credit(
     if returned_cents:
         draft = replace(draft, returned_cents={**draft.returned_cents, billed.invoice_id: returned_cents})
     left_cents = billed.left_cents - returned_cents
+    if is_mixed:
+        limit = deduction(fees_before, gross, left_cents, alike, most_cents=limit).cents
     if left_cents > limit:
         surplus = Surplus(invoice_id=billed.invoice_id, cents=left_cents - limit)
         draft = replace(draft, surpluses=(*draft.surpluses, surplus))
     credit = min(left_cents, limit)
     if credit <= 0:
         return draft
-    gross = [replace(fee, net_cents=Decimal(fee.amount_cents)) for fee in billed.fees]
-    credited = {fee.id: fee for fee in deduction(fees_before, gross, credit, None, most_cents=credit).fees}
+    part = deduction(fees_before, gross, credit, alike if is_mixed else None, most_cents=credit)
+    credited = {fee.id: fee for fee in part.fees}
     fees = tuple(credited.get(fee.id, fee) for fee in draft.fees)
     line = Credit(
         id=inputs.new_id(),
@@ -213,6 +228,31 @@ def _progressive_credit(
         sub_total_excluding_taxes_amount_cents=invoice.sub_total_excluding_taxes_amount_cents - credit,
     )
     return replace(draft, invoice=invoice, fees=fees)
+
+
+def _metric_coupons(
+    fees: Sequence[Fee], billed: ProgressiveBilled, inputs: SettlementInputs
+) -> dict[str | None, TaxKeys]:
+    """The coupons for some metrics that reduce each charge of `fees`, in the form of `deduction`'s taxes.
+
+    Usage that fell is made up for by usage with the same coupons alone: on other usage it would change the discount.
+    """
+    every = {held.applied.id: held for held in (*inputs.of(AvailableCoupon), *billed.coupons)}
+    limited = [held for held in every.values() if held.targets.billable_metric_ids is not None]
+    return {
+        fee.charge_id: frozenset(
+            (held.applied.id, ZERO)
+            for held in limited
+            if held.targets.matches(fee, inputs.plan_of.get(fee.subscription_id or ""))
+        )
+        for fee in fees
+    }
+
+
+def _deducted(before: Fee, after: Fee) -> Fee:
+    """The fee for the cents that a deduction took off it: usage that was billed before and is still there."""
+    cents = subtract(after.precise_coupons_amount_cents, before.precise_coupons_amount_cents)
+    return replace(before, amount_cents=round_cents(cents))
 
 
 def _lost(draft: InvoiceInProgress, billed: ProgressiveBilled, inputs: SettlementInputs) -> frozenset[str]:
