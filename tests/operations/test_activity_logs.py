@@ -99,6 +99,7 @@ def test_a_change_of_a_plans_entitlements_is_a_change_of_the_plan(box: Scenario)
 
     def shown(name: str, privilege: str | None) -> dict[str, Any]:
         value: dict[str, Any] = {"code": "max", "name": privilege, "value_type": "integer", "config": {}, "value": 6}
+        value["billable_metric_code"] = None
         return {"code": "seats", "name": name, "description": None, "privileges": [value]}
 
     box.post("/plans/basic/entitlements", entitlements={"seats": {"max": 5}})

@@ -61,14 +61,15 @@ def test_an_override_of_a_plan_has_what_the_plan_has_now_and_later(box: Scenario
 
 
 def test_plans_show_what_they_entitle_to(box: Scenario) -> None:
+    unnamed = {"name": None, "config": {}, "billable_metric_code": None}
     item = {
         "entitlement": {
             "code": "seats",
             "name": "Seats",
             "description": None,
             "privileges": [
-                {"code": "max", "name": None, "value_type": "integer", "config": {}, "value": 5},
-                {"code": "root", "name": None, "value_type": "boolean", "config": {}, "value": True},
+                {"code": "max", "value_type": "integer", "value": 5, **unnamed},
+                {"code": "root", "value_type": "boolean", "value": True, **unnamed},
             ],
         }
     }
