@@ -61,7 +61,7 @@ def test_an_override_of_a_plan_has_what_the_plan_has_now_and_later(box: Scenario
 
 
 def test_plans_show_what_they_entitle_to(box: Scenario) -> None:
-    unnamed = {"name": None, "config": {}, "billable_metric_code": None}
+    unnamed: dict[str, object] = {"name": None, "config": {}, "billable_metric_code": None}
     item = {
         "entitlement": {
             "code": "seats",
