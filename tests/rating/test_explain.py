@@ -138,7 +138,7 @@ def test_part_of_a_period_with_minimums_and_prorated_quantities() -> None:
         ]
 
 
-def test_prices_changed_since_are_not_explained_as_those_billed() -> None:
+def test_prices_changed_since_leave_the_explanation_as_it_was_billed() -> None:
     with Scenario(now="2024-01-01T00:00:00Z") as box:
         box.customer()
         metric = box.metric("seats", recurring=True)
@@ -156,7 +156,7 @@ def test_prices_changed_since_are_not_explained_as_those_billed() -> None:
         change = {"charges": [{"id": old["svc_id"], **charge, "properties": {"amount": "62"}}]}
         box.put("/plans/basic", plan=change)
         after = box.get(path)["invoice_explanation"]["fees"][-1]["arithmetic"]
-        assert after == ["1.0 units x 10.00029 each", "10.00029 rounded to 10.0 EUR"]
+        assert after == before
 
 
 def test_events_that_came_after_the_invoice_explain_nothing() -> None:
