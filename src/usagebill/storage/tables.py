@@ -437,8 +437,9 @@ TABLES: tuple[Table, ...] = (
     Table(
         kind=Hold,
         name="holds",
-        indexes=(("customer_id", "status", "expires_at"), ("external_subscription_id", *_LATEST)),
+        indexes=(("customer_id", "status", "expires_at"),),
         references={"customer_id": Customer},
+        listing=Listing(facets=("status",), keys=("customer_id",), narrow=("external_subscription_id",)),
     ),
     Table(kind=IdempotentAnswer, name="idempotent_answers", always_unique=(("key",),)),
     Table(kind=Document, name="documents", unique=(("subject_id", "kind"),)),

@@ -34,7 +34,7 @@ _PLACE_COLUMNS: Final = ("timestamp", "created_at", "id")
 _PLACE: Final = f"({', '.join(_PLACE_COLUMNS)})"
 _ADD, _REMOVE = Operation.ADD.value, Operation.REMOVE.value
 # The column with the value, behind the deciding ones, in a row of a unique count.
-VALUE: Final = 5
+VALUE: Final = 4
 _LATEST: Final = "timestamp DESC, created_at DESC, id DESC"
 
 Row: TypeAlias = tuple[Any, ...]
