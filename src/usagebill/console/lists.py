@@ -520,7 +520,7 @@ LISTS: Sequence[List] = (
             Column("Error", "connect_error"),
             _CREATED,
         ),
-        "A payment provider collects invoices. `usagebill payments connect`, or a program, adds one.",
+        "A payment provider collects invoices.",
         key="code",
         get="payment_connections.get",
     ),

@@ -5,7 +5,8 @@ is confirmed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -18,7 +19,7 @@ from usagebill.console.rendering import money, words
 from usagebill.console.seat import Seat
 from usagebill.console.visits import Visit
 from usagebill.core.credit_notes import CreditNoteReason
-from usagebill.core.errors import BillingError, Forbidden, Invalid, NotFound
+from usagebill.core.errors import BillingError, Invalid
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
@@ -59,6 +60,14 @@ def _is_draft(invoice: _Record) -> bool:
 
 def _is_computed(invoice: _Record) -> bool:
     return _is_draft(invoice) and bool(invoice["invoice_type"] == InvoiceType.SUBSCRIPTION)
+
+
+def _has_lines(invoice: _Record) -> bool:
+    return _is_computed(invoice) and bool(invoice["fees"])
+
+
+def _is_voided(invoice: _Record) -> bool:
+    return bool(invoice["status"] == InvoiceStatus.VOIDED) and bool(invoice["fees"])
 
 
 def _is_issued(invoice: _Record) -> bool:
@@ -110,6 +119,14 @@ def _no_fields(seat: Seat, invoice: _Record) -> Sequence[Field]:
     return ()
 
 
+class Outcome(StrEnum):
+    """What an action leaves: the record, changed; nothing of it; or another one in its place."""
+
+    CHANGED = "changed"
+    GONE = "gone"
+    ANOTHER = "another"
+
+
 @dataclass(frozen=True, slots=True)
 class Action:
     """An action on a record of the resource `of` that is as `applies` says. `about` tells what else it does.
@@ -130,6 +147,7 @@ class Action:
     is_final: bool = False
     shows_effect: bool = True
     of: str = "invoices"
+    outcome: Outcome = Outcome.CHANGED
 
 
 _REFERENCE = Field("reference", "Reference, such as that of the transfer", required=True)
@@ -247,6 +265,85 @@ _CREDIT_REMARKS = (
     Field("description", "Description, on the document"),
 )
 
+# The lines of an invoice: which one is meant, and what a form asks about one.
+_FEE = "fee_id"
+_UNITS = Field("units", "Units", Kind.NUMBER)
+_UNIT_AMOUNT = Field("unit_precise_amount", "Price of a unit", Kind.NUMBER)
+_LINE_NAME = Field("invoice_display_name", "Name on the invoice")
+
+
+def _line_name(fee: _Record) -> str:
+    item = fee["item"]
+    name: str = item["invoice_display_name"] or item["name"] or item["code"]
+    groups = ", ".join(str(value) for value in (fee.get("grouped_by") or {}).values() if value)
+    return f"{name} ({groups})" if groups else name
+
+
+def _line_field(invoice: _Record) -> Field:
+    lines = [
+        (fee["svc_id"], f"{_line_name(fee)}: {money(fee['amount_cents'], invoice['currency'])}")
+        for fee in invoice["fees"]
+    ]
+    return Field(_FEE, "Line", Kind.CHOICE, lines)
+
+
+def _adjust_fields(seat: Seat, invoice: _Record) -> Sequence[Field]:
+    price = replace(_UNIT_AMOUNT, hint=f"In {invoice['currency']}, like 1.25. Empty: that of the plan, for these units")
+    return (_line_field(invoice), replace(_UNITS, hint="Empty: as they were counted"), price, _LINE_NAME)
+
+
+def _adjust(seat: Seat, invoice: _Record, form: _Form) -> Request:
+    return Request((invoice["svc_id"],), values_of(_adjust_fields(seat, invoice), form))
+
+
+def _reset(seat: Seat, invoice: _Record, form: _Form) -> Request:
+    return Request((invoice["svc_id"], form.get(_FEE, "")))
+
+
+def _regenerate_fields(seat: Seat, invoice: _Record) -> Sequence[Field]:
+    """Units and price of each line of the voided invoice."""
+    fields = []
+    for fee in invoice["fees"]:
+        name, amount = _line_name(fee), money(fee["amount_cents"], invoice["currency"])
+        fields.append(
+            Field(
+                f"{_UNITS.name}-{fee['svc_id']}",
+                f"{name}: units",
+                Kind.NUMBER,
+                hint=f"It came to {amount}. Empty: without this line",
+            )
+        )
+        fields.append(
+            Field(
+                f"{_UNIT_AMOUNT.name}-{fee['svc_id']}",
+                f"{name}: another price of a unit",
+                Kind.NUMBER,
+                hint=f"In {invoice['currency']}. Empty: as it was",
+            )
+        )
+    return fields
+
+
+def _regenerate_filled(invoice: _Record) -> _Form:
+    return {f"{_UNITS.name}-{fee['svc_id']}": text_of(_UNITS, fee["units"]) for fee in invoice["fees"]}
+
+
+def _regenerate(seat: Seat, invoice: _Record, form: _Form) -> Request:
+    typed, filled = values_of(_regenerate_fields(seat, invoice), form), _regenerate_filled(invoice)
+    lines = []
+    for fee in invoice["fees"]:
+        units, price = (typed.get(f"{name}-{fee['svc_id']}") for name in (_UNITS.name, _UNIT_AMOUNT.name))
+        if units is None:
+            continue
+        changed = {} if units == filled[f"{_UNITS.name}-{fee['svc_id']}"] and price is None else {"units": units}
+        lines.append({"id": fee["svc_id"], **changed, **({} if price is None else {"unit_amount": price})})
+    if not lines:
+        problem = Invalid({"fees": ["value_is_mandatory"]})
+        problem.message = "Without a line there is nothing to invoice: the voided invoice can stay as it is."
+        raise problem
+    return Request((invoice["svc_id"],), {"fees": lines})
+
+
 ACTIONS: Sequence[Action] = (
     Action(
         "finalize",
@@ -261,6 +358,35 @@ ACTIONS: Sequence[Action] = (
         "invoices.refresh",
         "The draft is computed anew from today's usage, plan, coupons and taxes.",
         _is_computed,
+    ),
+    Action(
+        "adjust",
+        "Adjust a line",
+        "invoices.adjust_fee",
+        "The line is billed with these units, this price or this name, however usage and prices change; minimums,"
+        " coupons and taxes follow. A line that was adjusted before is reset first.",
+        _has_lines,
+        request=_adjust,
+        fields=_adjust_fields,
+    ),
+    Action(
+        "reset",
+        "Reset a line",
+        "invoices.reset_fee",
+        "The line is billed as usage and plan say: its adjustment is taken away.",
+        _has_lines,
+        request=_reset,
+        fields=lambda _, invoice: (_line_field(invoice),),
+    ),
+    Action(
+        "delete",
+        "Delete",
+        "invoices.delete",
+        "The draft is gone, with the credit notes on it. The period that it bills is billed by no other invoice. It"
+        " cannot be undone.",
+        _is_draft,
+        is_final=True,
+        outcome=Outcome.GONE,
     ),
     Action(
         "pay",
@@ -311,6 +437,18 @@ ACTIONS: Sequence[Action] = (
         fields=_void_fields,
         filled=_void_filled,
         is_final=True,
+    ),
+    Action(
+        "regenerate",
+        "Invoice again",
+        "invoices.regenerate",
+        "A new invoice takes the place of the voided one: with these lines, a number of its own, and today's coupons,"
+        " taxes and credits. It is sent and collected as others are.",
+        _is_voided,
+        request=_regenerate,
+        fields=_regenerate_fields,
+        filled=_regenerate_filled,
+        outcome=Outcome.ANOTHER,
     ),
     Action(
         "retry",
@@ -402,12 +540,19 @@ def _effects(
 ) -> tuple[_Record | None, Sequence[Effect], Sequence[_Record]]:
     """What the operation would answer, what it would change, and the affected records after it."""
     affected = _affected(seat, action, record)
-    then = [(f"{resource}.get", before["svc_id"]) for resource, before in affected]
+    changes = action.outcome == Outcome.CHANGED
+    then = [(f"{resource}.get", before["svc_id"]) for resource, before in affected if changes]
     made, after = seat.tried(action.operation, *request.path, then=then, **{**request.fields, **request.tried})
+    after = after if changes else [made]
     effects = []
     for (resource, before), later in zip(affected, after, strict=True):
         _, name, fields = _PAGES[resource]
-        rows = [(label, column, before[column], later[column]) for label, column in fields]
+        gone = action.outcome == Outcome.GONE
+        rows = [
+            (label, column, before[column], 0 if gone and column.endswith("_cents") else later[column])
+            for label, column in fields
+            if not gone or column != "payment_status"
+        ]
         effects.append(Effect(words(resource.removesuffix("s")), before[name] or "Draft", before["currency"], rows))
     return made, effects, after
 
@@ -423,19 +568,18 @@ def _asked(action: Action, visit: Visit, problem: str = "", status: int = 200) -
     seat.require(action.operation)
     applies = action.applies(record)
     fields = action.fields(seat, record) if applies else ()
-    form = visit.form or action.filled(record)
+    form = visit.form or {**action.filled(record), **visit.asked()}
+    is_filled = bool(visit.form or action.filled(record))
     made: _Record | None = None
     effects: Sequence[Effect] = ()
     paid_cents = 0
     if not applies:
         problem = problem or "That is not possible now."
-    elif not problem and action.shows_effect and (form or not fields):
+    elif not problem and action.shows_effect and (is_filled or not fields):
         try:
             made, effects, after = _effects(seat, action, record, action.request(seat, record, form))
             if action.operation == "payments.create":
                 paid_cents = after[0]["total_paid_amount_cents"] - record["total_paid_amount_cents"]
-        except NotFound:
-            raise
         except BillingError as refusal:
             problem = refusal.message or refusal.code
             status = refusal.status if visit.form else status
@@ -468,12 +612,13 @@ def _done(action: Action, visit: Visit) -> Response:
         return _asked(action, visit)
     try:
         request = action.request(seat, record, form)
-        seat.ask(action.operation, *request.path, **request.fields)
-    except (Forbidden, NotFound):
-        raise
+        made = seat.ask(action.operation, *request.path, **request.fields)
     except BillingError as refusal:
         return _asked(action, visit, refusal.message or refusal.code, refusal.status)
-    return visit.to(f"/{_PAGES[action.of][0]}/{id}")
+    folder = f"/{_PAGES[action.of][0]}"
+    if action.outcome == Outcome.GONE:
+        return visit.to(folder)
+    return visit.to(f"{folder}/{made['svc_id'] if action.outcome == Outcome.ANOTHER else id}")
 
 
 PAGES = tuple(

@@ -90,7 +90,7 @@ def _concerns(seat: Seat, now: datetime) -> Iterator[Concern]:
         for compared in seat.ask("payment_connections.comparisons"):
             code = compared["payment_provider_code"]
             if compared["differences_count"]:
-                text = f"`usagebill audit --provider {code}` lists the payments and refunds, and so does the log."
+                text = f"The log lists the payments and refunds; so does the command usagebill audit --provider {code}."
                 yield Concern(compared["differences_count"], f"Differences from the provider {code}", text, "/payments")
             if compared["failure"]:
                 yield Concern(0, f"Not compared with the provider {code}", f"{compared['failure']}.", "/payments")
