@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -192,3 +193,37 @@ def test_a_new_key_pair_is_shown_and_the_old_one_until_it_expires(box: Scenario)
 def test_the_first_key_pair_may_be_made_by_a_rotation(box: Scenario) -> None:
     shown = accepted(box.send("POST", "/webhooks/rotate_key"), "webhook")
     assert shown == box.get("/webhooks/json_public_key")["webhook"]
+
+
+@pytest.mark.beyond_reference
+def test_whoever_changes_the_key_pair_is_in_the_security_log(box: Scenario) -> None:
+    until = "2024-04-01T00:00:00+00:00"
+    for method, path, sent in (
+        ("POST", "rotate_key", None),
+        ("POST", "rotate_key", {"old_key_expires_at": until}),
+        ("POST", "rotate_key", None),  # refused: two are valid
+        ("DELETE", "old_key", None),
+        ("DELETE", "old_key", None),  # there is none
+        ("POST", "rotate_key", {"old_key_expires_at": None}),
+        ("POST", "rotate_key", {"old_key_expires_at": "2024-03-05T03:45:00Z"}),
+        ("POST", "rotate_key", {"old_key_expires_at": until}),  # clears the expired pair away
+    ):
+        box.jump_to(box.now + timedelta(minutes=30))
+        box.send(method, f"/webhooks/{path}", sent)
+    logged = box.get("/security_logs?log_types[]=signing_key")["security_logs"]
+    assert all(event["api_key_id"] for event in logged)
+    events = [(event["log_event"], event["resources"]) for event in reversed(logged)]
+    named = [resources["key_id"] for name, resources in events if name != "signing_key.deleted"]
+    first, second, third, fourth, fifth = (name if isinstance(name, str) else name["added"] for name in named)
+    assert events == [
+        ("signing_key.created", {"key_id": first}),
+        ("signing_key.rotated", {"key_id": {"deleted": first, "added": second}, "old_key_expires_at": until}),
+        ("signing_key.deleted", {"key_id": first}),
+        ("signing_key.rotated", {"key_id": {"deleted": second, "added": third}}),
+        (
+            "signing_key.rotated",
+            {"key_id": {"deleted": third, "added": fourth}, "old_key_expires_at": "2024-03-05T03:45:00+00:00"},
+        ),
+        ("signing_key.rotated", {"key_id": {"deleted": fourth, "added": fifth}, "old_key_expires_at": until}),
+    ]
+    assert "PRIVATE KEY" not in str(logged)

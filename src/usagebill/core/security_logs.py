@@ -1,4 +1,4 @@
-"""Security logs: changes of keys, users, endpoints, connections and billing entities, and refused uses of keys."""
+"""Security logs: changes of keys, users, endpoints, key pairs, connections and billing entities, and keys refused."""
 
 from __future__ import annotations
 
@@ -14,11 +14,21 @@ from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.sync_connections import SyncConnection
 from usagebill.core.tax_providers import TaxConnection
 from usagebill.core.users import User, UserSession
-from usagebill.core.webhooks import WebhookEndpoint
+from usagebill.core.webhooks import SigningKey, WebhookEndpoint
 
-LOG_TYPES = ("api_key", "billing_entity", "integration", "user", "webhook_endpoint")
+LOG_TYPES = ("api_key", "billing_entity", "integration", "signing_key", "user", "webhook_endpoint")
 SECURED: frozenset[type] = frozenset(
-    {ApiKey, BillingEntity, PaymentConnection, SyncConnection, TaxConnection, User, UserSession, WebhookEndpoint}
+    {
+        ApiKey,
+        BillingEntity,
+        PaymentConnection,
+        SigningKey,
+        SyncConnection,
+        TaxConnection,
+        User,
+        UserSession,
+        WebhookEndpoint,
+    }
 )
 
 
@@ -58,7 +68,9 @@ def security_events(changes: Iterable[Change]) -> list[SecurityEvent]:
     """The security events in the changes of a unit of work."""
     secured = [change for change in changes if type(change.record) in SECURED]
     keys = [change for change in secured if isinstance(change.record, ApiKey)]
-    events = _key_events(keys)
+    events = _key_events(keys) + _signing_key_events(
+        [change for change in secured if type(change.record) is SigningKey]
+    )
     for change in secured:
         event = None
         match change.record:
@@ -150,6 +162,22 @@ def _endpoint_event(change: Change) -> SecurityEvent | None:
     if "secrets" in changed:
         resources["secrets"] = "changed"
     return SecurityEvent("webhook_endpoint.updated", resources)
+
+
+def _signing_key_events(changes: Iterable[Change]) -> list[SecurityEvent]:
+    """Of the key pairs of `jwt` webhooks: a first one was made, one took the place of another, an old one was deleted.
+
+    A key is named as in the header `kid` of a signature.
+    """
+    created = next((change.new for change in changes if change.old is None), None)
+    if created is None:
+        return [SecurityEvent("signing_key.deleted", {"key_id": gone.old.id}) for gone in changes if gone.new is None]
+    # Pairs that expired before are cleared away on this occasion.
+    replaced = next((change for change in changes if change.old is not None and change.old.expires_at is None), None)
+    if replaced is None:
+        return [SecurityEvent("signing_key.created", {"key_id": created.id})]
+    ends = {} if replaced.new is None else {"old_key_expires_at": replaced.new.expires_at.isoformat()}
+    return [SecurityEvent("signing_key.rotated", {"key_id": _moved(replaced.old.id, created.id), **ends})]
 
 
 def _user_event(change: Change) -> SecurityEvent | None:

@@ -17,7 +17,7 @@ from usagebill.storage.ports import Page
 
 
 def record(work: Work, changes: Sequence[Change], written_at: datetime) -> None:
-    """Log the changes of keys, users, endpoints, connections and billing entities in this unit of work."""
+    """Log the changes of keys, users, endpoints, key pairs, connections and billing entities in this unit of work."""
     for event in security_events(changes):
         note(work, event, work.actor, written_at)
 

@@ -581,6 +581,7 @@ LOGGED: frozenset[type] = frozenset(
         Plan,
         PlanEntitlement,
         RecurringTransactionRule,
+        SigningKey,
         SpendLimit,
         Subscription,
         SubscriptionEntitlement,
