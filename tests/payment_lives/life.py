@@ -190,6 +190,8 @@ class Life:
             self.die: 2,
             self.wait: 8,
         }
+        # No two things happen at once: what a provider says later is dated later.
+        self.clock.set(self.clock.now() + timedelta(seconds=1))
         act = self.chance.choices(list(acts), list(acts.values()))[0]
         account = self.chance.choice(self.accounts)
         self.told.append(f"{self.clock.now():%d %H:%M} {account.code} {act.__name__}")

@@ -315,3 +315,30 @@ def test_a_capture_that_failed_long_before_its_payment_is_told(box: Scenario) ->
         life.notice(paid)
         assert (life.reread(invoice)["total_due_amount_cents"], life.unhandled()) == (1050, [])
         assert ledger(life) == {"receivable": 1050, "revenue": -1050}
+
+
+@pytest.mark.parametrize("server", [StripeServer, AdyenServer])
+@pytest.mark.parametrize("second_first", [True, False])
+def test_a_second_dispute_and_the_end_of_the_first_one_are_told_in_any_order(
+    box: Scenario, server: type[Any], second_first: bool
+) -> None:
+    case = DISPUTED["stripe" if server is StripeServer else "adyen"]
+    provider = server(now=lambda: box.now)
+    with living(box, provider) as life:
+        charge = case.pay(life, provider)
+        told = []
+        for minute, say in enumerate((case.say, WON[server][0], case.say), 1):
+            box.travel_to(f"2024-03-05T12:0{minute}:00Z")
+            told.append(say(provider, charge))
+        box.travel_to("2024-03-05T12:04:00Z")
+        first, won, second = told
+        for notice in (first, second, won) if second_first else (first, won, second):
+            life.notice(notice)
+        assert the_payment(life)["status"] == "dispute_lost"
+        assert the_invoice(life)["payment_dispute_lost_at"] is not None
+        assert ledger(life) == {"lost_disputes": 1050, "revenue": -1050}
+        assert box.billing.audit().findings == ()
+        # The end of the second one is news.
+        box.travel_to("2024-03-06T12:00:00Z")
+        life.notice(WON[server][0](provider, charge))
+        assert ledger(life) == {"cash": 1050, "revenue": -1050}

@@ -55,7 +55,7 @@ class TakenBack(StrEnum):
     DISPUTED = "dispute_lost"  # as the customer wanted: it has succeeded, its invoices have a lost dispute
 
 
-# The state of a payment that succeeded, and about which a dispute was won: older news of a loss comes too late.
+# The state of a payment that succeeded, and about which a dispute was won.
 DISPUTE_WON = "dispute_won"
 
 # What became of all the money of a payment: a refund of a part of it does not change that.
@@ -74,7 +74,8 @@ class Payment:
     ours; `status` is a `MoneyBack` or `SurplusBack` once money of it is to be given back, or `TakenBack`. `sent` is the
     request that the provider was sent. While it is `unanswered` (the outcome is unknown), the same request is resent,
     however much has changed meanwhile. `method` is the payment method as it was at the time. `received_at` is when the
-    provider took the money, by its own word; null if that came at once, or without a time.
+    provider took the money, by its own word; null if that came at once, or without a time. `disputed_at` is when its
+    latest dispute was lost or won, by the provider's word: news of earlier ones come too late.
     """
 
     id: str
@@ -103,6 +104,7 @@ class Payment:
     unanswered: bool = False
     sent_at: datetime | None = None
     received_at: datetime | None = None
+    disputed_at: datetime | None = None
     # False while its invoice is hidden.
     is_shown: bool = True
 

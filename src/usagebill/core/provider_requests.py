@@ -591,9 +591,10 @@ class DisputeLost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisputeWon:
-    """The customer's bank has given a payment back after a dispute."""
+    """The customer's bank has given a payment back after a dispute, at `won_at`."""
 
     provider_payment_id: str
+    won_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

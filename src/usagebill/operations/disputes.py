@@ -32,21 +32,22 @@ def lose(work: Work, invoice: Invoice, lost_at: datetime, reason: str | None = N
 
 def lose_payment(work: Work, payment: Payment, lost_at: datetime, reason: str | None) -> None:
     """Record that the bank took a payment back as the customer wanted: its invoices have a lost dispute."""
-    lost = replace(payment, status=TakenBack.DISPUTED.value, updated_at=work.now)
+    lost = replace(payment, status=TakenBack.DISPUTED.value, disputed_at=lost_at, updated_at=work.now)
     work.tx.replace(lost)
     for invoice in paid_invoices(work, lost):
         lose(work, invoice, lost_at, reason)
 
 
-def win_payment(work: Work, payment: Payment) -> bool:
+def win_payment(work: Work, payment: Payment, won_at: datetime) -> bool:
     """Record that a dispute about a payment was won, and if it was lost before, that the bank has given the money back.
     False if that is known.
     """
     if payment.status == DISPUTE_WON:
+        work.tx.replace(replace(payment, disputed_at=won_at, updated_at=work.now))
         return False
     invoices = [item for item in paid_invoices(work, payment) if item.payment_dispute_lost_at is not None]
-    if payment.status not in (*GIVEN_BACK, *SURPLUS_BACK):
-        work.tx.replace(replace(payment, status=DISPUTE_WON, updated_at=work.now))
+    status = payment.status if payment.status in (*GIVEN_BACK, *SURPLUS_BACK) else DISPUTE_WON
+    work.tx.replace(replace(payment, status=status, disputed_at=won_at, updated_at=work.now))
     for invoice in invoices:
         if any(other.status == TakenBack.DISPUTED for other in payments_of_invoice(work, invoice.id)):
             continue

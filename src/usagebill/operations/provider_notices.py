@@ -200,10 +200,10 @@ def _payment_moved(work: Work, connection: PaymentConnection, moved: PaymentMove
                 taken = replace(moved, payment_status=ChargeStatus.SUCCEEDED, error_code=None, error_message=None)
                 payment = _moved(work, payment, taken)
                 _settle(work, collectable, payment, taken)
-            lose_payment(work, payment, work.now, moved.error_message or moved.status)
+            lose_payment(work, payment, moved.happened_at or work.now, moved.error_message or moved.status)
             return None
         case Reaction.WIN:
-            return None if win_payment(work, payment) else REPEATED
+            return None if win_payment(work, payment, moved.happened_at or work.now) else REPEATED
         case Reaction.KEEP_METHOD:
             work.tx.replace(replace(payment, method=moved.method, updated_at=work.now))
             return REPEATED
@@ -396,8 +396,13 @@ def _dispute_lost(work: Work, connection: PaymentConnection, lost: DisputeLost) 
         return TOO_EARLY
     if payment.payment_status == ChargeStatus.FAILED:
         return "the payment has failed"
-    is_old = payment.status == DISPUTE_WON and lost.lost_at <= payment.updated_at
-    if payment.status == TakenBack.DISPUTED or is_old:
+    # A file of an earlier version says of a dispute that was won only when that was recorded.
+    known_at = payment.disputed_at or (payment.updated_at if payment.status == DISPUTE_WON else None)
+    if known_at is not None and lost.lost_at <= known_at:
+        return REPEATED
+    if payment.status == TakenBack.DISPUTED:
+        # Lost once more: a win between both comes too late.
+        work.tx.replace(replace(payment, disputed_at=lost.lost_at, updated_at=work.now))
         return REPEATED
     lose_payment(work, payment, lost.lost_at, lost.reason)
     return None
@@ -409,7 +414,9 @@ def _dispute_won(work: Work, connection: PaymentConnection, won: DisputeWon) -> 
         return TOO_EARLY
     if payment.payment_status == ChargeStatus.FAILED:
         return "the payment has failed"
-    return None if win_payment(work, payment) else REPEATED
+    if payment.disputed_at is not None and won.won_at < payment.disputed_at:
+        return REPEATED
+    return None if win_payment(work, payment, won.won_at) else REPEATED
 
 
 # Customers and their methods

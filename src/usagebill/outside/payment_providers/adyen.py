@@ -265,7 +265,9 @@ class AdyenProvider(PaymentProvider):
             case type if type in _LOST and has_succeeded and _is_lost(item, type):
                 return (_dispute(item),)
             case type if type in _WON and has_succeeded:
-                return (DisputeWon(provider_payment_id=required_text(item, "originalReference")),)
+                return (
+                    DisputeWon(provider_payment_id=required_text(item, "originalReference"), won_at=_happened_at(item)),
+                )
         is_known = notice.type in _NO_EFFECT and has_succeeded
         return (Unhandled(reason=f"{notice.type} changes nothing here", known=is_known),)
 
@@ -480,10 +482,14 @@ def _is_lost(item: Json, type: str) -> bool:
 
 
 def _dispute(item: Json) -> DisputeLost:
-    lost_at = datetime.fromisoformat(required_text(item, "eventDate"))
     return DisputeLost(
         # The message's reference is the dispute's.
         provider_payment_id=required_text(item, "originalReference"),
-        lost_at=lost_at if lost_at.tzinfo else lost_at.replace(tzinfo=UTC),
+        lost_at=_happened_at(item),
         reason=text(item, "reason"),
     )
+
+
+def _happened_at(item: Json) -> datetime:
+    at = datetime.fromisoformat(required_text(item, "eventDate"))
+    return at if at.tzinfo else at.replace(tzinfo=UTC)

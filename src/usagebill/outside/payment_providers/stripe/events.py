@@ -95,7 +95,7 @@ def meaning(client: StripeClient, connection: PaymentConnection, notice: Notice)
         case "charge.dispute.closed":
             return _dispute(event, subject)
         case "charge.dispute.funds_reinstated":
-            return DisputeWon(provider_payment_id=required_text(subject, "payment_intent"))
+            return DisputeWon(provider_payment_id=required_text(subject, "payment_intent"), won_at=_created(event))
     return Unhandled(reason=f"{notice.type} is not known", known=False)
 
 
@@ -170,7 +170,7 @@ def _dispute(event: Json, dispute: Json) -> Outcome:
     status, reason = required_text(dispute, "status"), text(dispute, "reason")
     id = required_text(dispute, "payment_intent")
     if status in _NO_LOSS:
-        return DisputeWon(provider_payment_id=id)
+        return DisputeWon(provider_payment_id=id, won_at=_created(event))
     if status != "lost":
         return Unhandled(reason=f"the dispute is {status}", known=False)
     if reason in _RETURNS:
@@ -181,6 +181,8 @@ def _dispute(event: Json, dispute: Json) -> Outcome:
             is_current=True,
             error_code=reason,
         )
-    return DisputeLost(
-        provider_payment_id=id, lost_at=datetime.fromtimestamp(required_int(event, "created"), UTC), reason=reason
-    )
+    return DisputeLost(provider_payment_id=id, lost_at=_created(event), reason=reason)
+
+
+def _created(event: Json) -> datetime:
+    return datetime.fromtimestamp(required_int(event, "created"), UTC)
