@@ -750,7 +750,7 @@ def test_disputes(http: HttpPaymentProviders, stripe: StripeServer, main: Paymen
     http.ask(main, charge("stripe"))
     lost = DisputeLost(provider_payment_id="pi_1", lost_at=NOW, reason="fraudulent")
     assert understood(http, main, stripe.dispute_closed("pi_1")) == lost
-    won = DisputeWon(provider_payment_id="pi_1")
+    won = DisputeWon(provider_payment_id="pi_1", won_at=NOW)
     assert understood(http, main, stripe.dispute_closed("pi_1", "won")) == won
     assert understood(http, main, stripe.dispute_closed("pi_1", "warning_closed")) == won
     assert understood(http, main, stripe.dispute_event("funds_reinstated", "pi_1", "won")) == won
