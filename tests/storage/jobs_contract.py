@@ -181,6 +181,27 @@ class JobsContract(Contract):
         ]
         assert (keys(job_id=jobs[3].id), keys(job_id=theirs.id)) == (["k3"], [])
 
+    def test_what_is_to_come_is_read_page_by_page_in_the_order_it_is_due(self, tenant: Tenant, other: Tenant) -> None:
+        def keys(**which: Any) -> list[str]:
+            return [job.key for job in tenant.read(lambda tx: tx.jobs.to_come(**which))]
+
+        def count(subject_id: str | None = None, at_most: int = 99) -> int:
+            return tenant.read(lambda tx: tx.jobs.count_to_come(subject_id=subject_id, at_most=at_most))
+
+        self.add(other, other.job("theirs"))
+        self.add(tenant, *(tenant.job(f"k{place}", at=second(place)) for place in (3, 1, 5)))
+        self.add(tenant, *(replace(tenant.job(f"k{place}", at=second(place)), lane="webhooks") for place in (4, 2)))
+        self.add(tenant, replace(tenant.job("k6", at=second(6)), subject_id="else"))
+        lost = tenant.job("lost", at=second(0))
+        self.add(tenant, lost)
+        tenant.write(lambda tx: tx.jobs.postpone(lost, NOW, "broken"))
+        every = ["k1", "k2", "k3", "k4", "k5", "k6"]
+        assert keys(subject_id=None, at_most=9) == every
+        pages = [keys(subject_id=None, at_most=2, skipped=skipped) for skipped in (0, 2, 4, 6)]
+        assert pages == [every[:2], every[2:4], every[4:], []]
+        assert keys(subject_id="else", at_most=9) == ["k6"]
+        assert (count(), count(at_most=4), count("else")) == (6, 4, 1)
+
     def test_nothing_waits_to_be_tried_before_it_is_due(self, tenant: Tenant) -> None:
         # With a clock that was set back, it would be found over and over again.
         job = tenant.job("k", at=second(60))

@@ -29,6 +29,25 @@ class Mark:
     y: float
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A row of a chart of parts: its share of the greatest, from 0 to 100, and what it stands for."""
+
+    label: str
+    texts: Sequence[str]
+    width: float
+
+
+def shares(values: Iterable[tuple[str, Decimal | int, Sequence[str]]]) -> Sequence[Share]:
+    """The rows of (label, value, texts); values below zero have no bar."""
+    rows = list(values)
+    highest = max((value for _, value, _ in rows), default=0)
+    return [
+        Share(label, texts, round(float(value / highest) * 100, 2) if highest > 0 and value > 0 else 0.0)
+        for label, value, texts in rows
+    ]
+
+
 def bars(values: Iterable[tuple[str, Decimal | int, str]]) -> Sequence[Bar]:
     """The bars of (label, value, value as text), the highest as high as the chart; values below zero have none."""
     return marked(values, ())[0]

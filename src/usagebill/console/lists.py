@@ -476,6 +476,20 @@ LISTS: Sequence[List] = (
         get="webhook_endpoints.get",
     ),
     List(
+        "waiting-jobs",
+        "Waiting jobs",
+        SYSTEM,
+        "jobs.list_waiting",
+        (
+            Column("Job", "kind", Kind.STATUS),
+            _CUSTOMER,
+            Column("Due", "due_at", Kind.WHEN),
+            Column("Attempts", "attempts", Kind.NUMBER),
+        ),
+        "A job is what is done later, such as billing a customer when a period ends.",
+        filters=(_OF_CUSTOMER,),
+    ),
+    List(
         "jobs",
         "Failed jobs",
         SYSTEM,

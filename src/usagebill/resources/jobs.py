@@ -17,6 +17,7 @@ class Jobs(Resource):
 
     views: ClassVar[Views] = {Job: job_view}
 
+    list_waiting = query(failed_jobs.list_waiting)
     list_failed = query(failed_jobs.list_failed)
     overdue = query(failed_jobs.overdue)
     retry = command(failed_jobs.retry)

@@ -142,6 +142,14 @@ class WaitingJobs(Protocol):
     def count_failures(self) -> int:
         """The number of jobs that have failed at least once and are not done yet."""
 
+    def to_come(self, *, subject_id: str | None, at_most: int, skipped: int = 0) -> list[Job]:
+        """The jobs that have not failed and are not done yet, in order of `due_at`: `at_most` so many after the first
+        `skipped`, of one subject or of all.
+        """
+
+    def count_to_come(self, *, subject_id: str | None, at_most: int) -> int:
+        """The number of jobs that have not failed and are not done yet; no more than `at_most` are counted."""
+
     def next_of(self, kind: str, now: datetime) -> tuple[datetime, int] | None:
         """When the next jobs of a kind without a lane are due after `now`, and how many at that very instant; None if
         none is.

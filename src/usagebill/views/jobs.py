@@ -22,7 +22,7 @@ class JobView(TypedDict):
 
 
 def job_view(reader: Reader, job: Job) -> JobView:
-    """A job that has failed; without `next_try_at` it is not tried again by itself."""
+    """A job; one without `next_try_at` has failed, and is not tried again by itself."""
     customer = find_customer(reader, job.subject_id)
     return {
         "svc_id": job.id,

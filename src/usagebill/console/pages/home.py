@@ -9,11 +9,13 @@ from datetime import datetime, timedelta
 
 from starlette.responses import Response
 
+from usagebill.browser.charts import Bar, bars
 from usagebill.console.pages.analytics import MONTHS, REPORTS, Amounts, amounts_of, last_months
 from usagebill.console.pages.page import Page
 from usagebill.console.rendering import number, segment, words
 from usagebill.console.seat import Seat
 from usagebill.console.visits import Visit
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.payments import NoticeStatus
 from usagebill.core.statuses import SyncStatus
@@ -21,6 +23,7 @@ from usagebill.core.subscriptions import SubscriptionStatus
 from usagebill.core.webhooks import MessageStatus
 
 _LATE = timedelta(minutes=10)
+_HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,19 @@ def _revenue(seat: Seat, now: datetime) -> Sequence[Amounts]:
     return amounts_of(report, seat.ask(report.operation, months=MONTHS), last_months(now.date(), MONTHS))
 
 
+def _arriving(seat: Seat, now: datetime) -> tuple[str, Sequence[Bar]]:
+    """The number of events of the last 24 hours, and a bar for each, by the events' own time."""
+    first = now.replace(minute=0, second=0, microsecond=0) - 23 * _HOUR
+    hours, total, is_exact = [], 0, True
+    for start in (first + place * _HOUR for place in range(24)):
+        span = {"timestamp_from": start.isoformat(), "timestamp_to": (start + _HOUR - MICROSECOND).isoformat()}
+        found = seat.listed("events.list", **span, per_page=1)
+        total, is_exact = total + found.total, is_exact and found.total_is_exact
+        text = f"{number(found.total)}{'' if found.total_is_exact else '+'} event{'s' if found.total != 1 else ''}"
+        hours.append((f"{start:%H:%M} UTC", found.total, text))
+    return f"{number(total)}{'' if is_exact else '+'}", bars(hours)
+
+
 # The way to a first invoice: each step is one form.
 _STEPS = (
     ("metrics", "billable_metrics.list", "What you count: API calls, gigabytes, seats"),
@@ -150,4 +166,10 @@ def _invoiced(visit: Visit) -> Response:
     return visit.page("invoiced.html", revenue=_revenue(visit.seat, visit.billing.clock.now()))
 
 
-PAGES = (Page("/", _shown), Page("/needs", _needs), Page("/invoiced", _invoiced))
+def _arrived(visit: Visit) -> Response:
+    """The events of the day as they come in: a part of the page that is asked for again and again."""
+    total, hours = _arriving(visit.seat, visit.billing.clock.now())
+    return visit.page("arriving.html", total=total, hours=hours)
+
+
+PAGES = (Page("/", _shown), Page("/needs", _needs), Page("/invoiced", _invoiced), Page("/arriving", _arrived))

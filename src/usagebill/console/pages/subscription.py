@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
-from usagebill.browser.charts import Bar, Mark, bars, marked
+from usagebill.browser.charts import Bar, Mark, Share, bars, marked, shares
 from usagebill.console.pages.customer import running_bills
 from usagebill.console.pages.page import Page
 from usagebill.console.rendering import day, money, number
@@ -25,6 +25,8 @@ from usagebill.core.subscriptions import SubscriptionStatus
 
 _DAYS = 30
 _LATEST = 8
+# The most groups of a charge that are drawn; what is beyond them is one row.
+_MOST_GROUPS = 12
 _ACTIVITIES = 20
 
 
@@ -98,6 +100,33 @@ def _running_cost(
     return RunningCost(drawn, marks, _projected(seat, customer, id), _thresholds(seat, id, currency))
 
 
+def _by_group(usage: Mapping[str, Any]) -> Sequence[tuple[str, Sequence[Share]]]:
+    """By charge that has groups or filters: what each of them costs so far, the dearest first."""
+    currency, charts = usage["currency"], []
+    for charge in usage["charges_usage"]:
+        lines = sorted(
+            charge["grouped_usage"] or charge["filters"], key=lambda line: line["amount_cents"], reverse=True
+        )
+        if len(lines) < 2:
+            continue
+        rows = [(_group_name(line), line["amount_cents"], line["units"]) for line in lines[:_MOST_GROUPS]]
+        if others := lines[_MOST_GROUPS:]:
+            cents = sum(line["amount_cents"] for line in others)
+            units = sum((Decimal(line["units"]) for line in others), Decimal())
+            rows.append((f"{number(len(others))} others", cents, units))
+        name = charge["charge"]["invoice_display_name"] or charge["billable_metric"]["name"]
+        drawn = shares((label, cents, (number(units), money(cents, currency))) for label, cents, units in rows)
+        charts.append((name, drawn))
+    return charts
+
+
+def _group_name(line: Mapping[str, Any]) -> str:
+    if "grouped_by" in line:
+        return ", ".join(f"{key}: {value or 'none'}" for key, value in line["grouped_by"].items())
+    values = "; ".join(f"{key}: {', '.join(accepted)}" for key, accepted in (line["values"] or {}).items())
+    return line["invoice_display_name"] or values or "Everything else"
+
+
 def _levels(seat: Seat, id: str, currency: str) -> Sequence[tuple[Decimal, str]]:
     """The amounts at which alerts on this subscription's running usage are sent."""
     if not seat.may("alerts.list"):
@@ -153,6 +182,7 @@ def _shown(visit: Visit) -> Response:
         customer=customer,
         bills=bills,
         cost=cost,
+        groups=_by_group(bills[0]["usage"]) if bills and bills[0]["usage"] is not None else (),
         usage=usage,
         problem=problem,
         events=seat.listed("events.list", external_subscription_id=id, per_page=_LATEST)

@@ -276,6 +276,32 @@ class JobQueries(ABC, Generic[C]):
         row = self._connection.execute(f"SELECT count(*) FROM jobs WHERE {tests}", values).fetchone()
         return 0 if row is None else int(row[0])
 
+    def to_come(self, *, subject_id: str | None, at_most: int, skipped: int = 0) -> list[Job]:
+        # Each part in the order of an index: there is a job for each customer, and few with a lane.
+        tests, values = self._to_come(subject_id)
+        first, page = int(at_most) + int(skipped), f"LIMIT {int(at_most)} OFFSET {int(skipped)}"
+        parts = (
+            f"SELECT * FROM (SELECT {JOB_COLUMNS}, sequence FROM jobs WHERE {tests} AND {lane}"
+            f" ORDER BY due_at, sequence LIMIT {first}) AS {name}"
+            for name, lane in (("without", "lane = ''"), ("lanes", "lane > ''"))
+        )
+        rows = self._connection.execute(
+            f"SELECT {JOB_COLUMNS} FROM ({' UNION ALL '.join(parts)}) AS jobs ORDER BY due_at, sequence {page}",
+            [*values, *values],
+        ).fetchall()
+        return [job_of(row) for row in rows]
+
+    def count_to_come(self, *, subject_id: str | None, at_most: int) -> int:
+        tests, values = self._to_come(subject_id)
+        row = self._connection.execute(
+            f"SELECT count(*) FROM (SELECT 1 FROM jobs WHERE {tests} LIMIT {int(at_most)}) AS jobs", values
+        ).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def _to_come(self, subject_id: str | None) -> tuple[str, list[Any]]:
+        tests, values = "organization_id = ? AND error IS NULL", [self._organization_id]
+        return (tests, values) if subject_id is None else (f"{tests} AND subject_id = ?", [*values, subject_id])
+
     def _failed(self) -> tuple[str, list[Any]]:
         """The condition for failed jobs, and its values."""
         if self._organization_id is None:
