@@ -319,7 +319,7 @@ def test_file_is_moved_into_the_schema(url: str, tmp_path: Path) -> None:
         with_plan(file)
         file.events.create(**call("one"))
     moved = CliRunner().invoke(
-        main, ["migrate", "--from", str(tmp_path / "billing.db"), "--to", url, "--schema", "billing"]
+        main, ["move-to-postgresql", "--from", str(tmp_path / "billing.db"), "--to", url, "--schema", "billing"]
     )
     assert moved.output.endswith("moved, and the same on both sides\n")
     with Billing(url, schema="billing", deliver=False) as billing:

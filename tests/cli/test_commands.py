@@ -69,6 +69,45 @@ def test_version_names_what_runs() -> None:
     assert run_json("version")["usagebill"] == __version__
 
 
+def test_commands_are_listed_in_sections_each_in_one_line() -> None:
+    lines = run("--help").splitlines()
+    assert [line for line in lines if line.endswith(":")] == [
+        *("Options:", "Start:", "Bill and report:", "Operate:", "Repair:")
+    ]
+    listed = {line.split()[0]: line for line in lines if line.startswith("  ") and not line.startswith("   ")}
+    for name, command in main.commands.items():
+        assert (name in listed) is not command.hidden
+        if not command.hidden:
+            assert listed[name].endswith(command.get_short_help_str(1000).rstrip("."))
+            assert len(listed[name]) <= 80
+
+
+@pytest.mark.parametrize("command", ["serve", "work"])
+def test_help_shows_the_options_that_matter_and_help_all_every_one(command: str) -> None:
+    options = {option for param in main.commands[command].params for option in param.opts}
+    brief, whole = run(command, "--help"), run(command, "--help-all")
+    assert {option for option in options if f"  {option}" in whole} == options
+    shown = {option for option in options if f"  {option}" in brief}
+    assert {"--db", "--public-url", "--smtp-url", "--help-all"} < shown
+    assert len(shown) <= 9
+
+
+def test_without_a_database_it_is_billing_db_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("USAGEBILL_DB", raising=False)
+    assert "there is no file 'billing.db'; `usagebill init --db billing.db` makes it" in run("status", code=2)
+    run("init", "--key-file", "key")
+    assert [path.name for path in sorted(tmp_path.glob("*.db"))] == ["billing.db"]
+    assert len(run_json("keys", "list")) == 1
+
+
+@pytest.mark.parametrize(
+    "former", [("migrate", "--help"), ("usage", "rebuild", "--help"), ("lists", "recount", "--help")]
+)
+def test_former_names_of_commands_keep_working(former: tuple[str, ...]) -> None:
+    assert "Usage:" in run(*former)
+
+
 def test_organizations_are_made_with_a_key_and_listed(file: str) -> None:
     made = run_json("organizations", "create", "Hooli", "--db", file)
     assert [row["name"] for row in run_json("organizations", "list", "--db", file)] == ["Default organization", "Hooli"]

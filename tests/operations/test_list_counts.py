@@ -70,10 +70,10 @@ def test_a_wrong_total_is_named_by_the_audit_and_corrected_from_the_command_line
     )
     assert "country=DE, currency=EUR" in finding["detail"]
     assert (finding["expected"], finding["found"]) == ("2", "5")
-    assert run("lists", "recount", "--db", file)["corrected"] == ["customers"]
+    assert run("repair", "lists", "--db", file)["corrected"] == ["customers"]
     assert germans(file) == 2
     assert run("audit", "--db", file)["found"] == 0
-    assert run("lists", "recount", "--db", file)["corrected"] == []
+    assert run("repair", "lists", "--db", file)["corrected"] == []
 
 
 def test_a_count_that_is_missing_or_of_no_record_is_named_too(file: str) -> None:

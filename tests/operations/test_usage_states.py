@@ -130,6 +130,6 @@ def test_a_planted_error_is_found_and_rebuilt_from_the_command_line(file: Path) 
         plant(billing.store)
     (report,) = run("audit", "--db", str(file), code=1)["organizations"]
     assert [finding["check"] for finding in report["findings"]] == ["usage_states"]
-    (rebuilt,) = run("usage", "rebuild", "--db", str(file))["organizations"]
+    (rebuilt,) = run("repair", "usage", "--db", str(file))["organizations"]
     assert rebuilt["series"] == 1
     assert run("audit", "--db", str(file))["organizations"][0]["found"] == 0

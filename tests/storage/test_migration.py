@@ -96,7 +96,7 @@ def moved(file: Path, url: str) -> None:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["migrate", *arguments])
+    return CliRunner().invoke(main, ["move-to-postgresql", *arguments])
 
 
 def everything(store: Store) -> dict[str, object]:
@@ -118,7 +118,7 @@ def everything(store: Store) -> dict[str, object]:
 
 def test_everything_is_the_same_afterwards_and_billing_goes_on_alike(file: Path, url: str) -> None:
     copy = copied(file)
-    ran = CliRunner().invoke(main, ["migrate", "--from", str(file), "--to", url])
+    ran = CliRunner().invoke(main, ["move-to-postgresql", "--from", str(file), "--to", url])
     assert ran.exit_code == 0, ran.output
     assert f"events: {len(KEYS) * len(NUMBERS + ODD)}\n" in ran.output
     assert ran.output.endswith("moved, and the same on both sides\n")
@@ -319,7 +319,7 @@ def test_a_database_in_use_takes_no_file_in(file: Path, url: str) -> None:
     store.close()
     with Billing(url):
         pass
-    ran = CliRunner().invoke(main, ["migrate", "--from", str(file), "--to", url])
+    ran = CliRunner().invoke(main, ["move-to-postgresql", "--from", str(file), "--to", url])
     assert ran.exit_code == 1
     assert "migrate into an empty one" in ran.output
     with sqlite3.connect(file) as connection:

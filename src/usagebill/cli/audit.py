@@ -53,7 +53,9 @@ def audit(
     path: str,
     json_output: bool,
 ) -> None:
-    """Recompute every issued invoice from its own records, and report whatever does not agree.
+    """Recompute issued invoices and report what disagrees.
+
+    Every issued invoice is recomputed from its own records.
 
     It checks the cents of invoices, fees and taxes; gaps and repeats in invoice numbers; periods billed twice or never;
     the amounts of coupons and credit notes; that every wallet credit leads from a grant to an invoice or is still

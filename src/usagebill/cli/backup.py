@@ -29,7 +29,7 @@ from usagebill.storage.sqlite.schema import OlderFile
 @database()
 @as_json
 def backup(file: Path | None, done: bool, audited: bool, path: str, json_output: bool) -> None:
-    """Copy the database to FILE, also while it is served, and audit the copy.
+    """Copy the database, also while served, and audit it.
 
     FILE, which must not exist, holds everything of one instant. It appears when it is complete; a copy that was
     interrupted is left as FILE.partial. Exits with 1 if the audit finds anything; FILE is then what the database is.

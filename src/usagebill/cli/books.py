@@ -11,7 +11,9 @@ from usagebill.operations.ledger import closed_until
 
 @click.group()
 def books() -> None:
-    """Close the months of the ledger, which `usagebill export ledger` writes."""
+    """Close the months of the ledger.
+
+    `usagebill export ledger` writes it."""
 
 
 @books.command()

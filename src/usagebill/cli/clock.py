@@ -26,7 +26,9 @@ from usagebill.views.formats import instant_text
 @settings_options
 @as_json
 def clock(confirm: bool, path: str, settings: Settings, json_output: bool) -> None:
-    """Compare this machine's clock with the newest instant in the database.
+    """Compare the machine's clock with the database's.
+
+    The database's is the newest instant in it.
 
     It also says if the database was billed ahead of the clock.
 

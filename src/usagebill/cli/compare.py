@@ -60,7 +60,9 @@ def compare(
     organization: str | None,
     path: str,
 ) -> None:
-    """Price the usage of PLAN's subscriptions under OTHER, too: the code of a plan, or a JSON or YAML file of one.
+    """Price the usage of PLAN's subscriptions under OTHER.
+
+    OTHER is the code of a plan, or a JSON or YAML file of one.
 
     A file is a price list as `usagebill prices pull` prints it, with a plan of that code, or has the fields of POST
     /plans. Amounts are before taxes, coupons and credits. All usage is priced as one period in arrears, and amounts per

@@ -17,7 +17,7 @@ from usagebill.runtime.work import Work
 
 @click.group()
 def customers() -> None:
-    """Hand out what is known about a customer, and erase who it is."""
+    """Export what is known of customers, and erase it."""
 
 
 @customers.command()

@@ -21,7 +21,9 @@ _thresholds = "Cents of a currency that must be overdue for customers to be aske
 
 @click.group("dunning-campaigns")
 def dunning_campaigns() -> None:
-    """Request overdue balances repeatedly, by e-mail or through the customers' payment providers."""
+    """Request overdue balances repeatedly.
+
+    By e-mail, or through the customers' payment providers."""
 
 
 def _parsed(texts: Sequence[str]) -> list[dict[str, object]]:

@@ -26,7 +26,7 @@ _SHOWN = 100
 
 @click.group()
 def event_store() -> None:
-    """Manage ClickHouse beside the database: ship events to it, compare both, choose which one counts."""
+    """Ship events to ClickHouse, and choose which side counts."""
 
 
 def _with_shipment(billing: Billing, question: Callable[[StoreWithEvents, EventShipment], T]) -> T:

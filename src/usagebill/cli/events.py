@@ -41,7 +41,7 @@ _TEXTS = {
 
 @click.group()
 def events() -> None:
-    """Import events, list those that are not billed, remove those of long billed periods."""
+    """Import events, list unbilled ones, remove old ones."""
 
 
 @events.command("import")

@@ -76,8 +76,10 @@ def export(
     organization: str | None,
     path: str,
 ) -> None:
-    """Write KIND as a table: a row for each invoice, fee, event, payment, credit note, tax, credit, refund, requested
-    invoice, wallet, debt, month of a fee in advance, movement of the ledger, or day of usage.
+    """Write invoices, fees, the ledger or usage as a table.
+
+    A row of KIND for each invoice, fee, event, payment, credit note, tax, credit, refund, requested invoice, wallet,
+    debt, month of a fee in advance, movement of the ledger, or day of usage.
 
     Rows are read from one snapshot and written one by one, so a table may be larger than memory. A file appears under
     its name once it is complete. Changes nothing; a copy of the database works too.

@@ -27,7 +27,9 @@ from usagebill.storage.sqlite.schema import NoSystem
 )
 @database(must_exist=False)
 def init(key_file: Path | None, path: str) -> None:
-    """Make a billing system in a new file or an empty database, with an organization and a first API key."""
+    """Make a system in a new file or an empty database.
+
+    It has an organization and a first API key."""
     if key_file is None and not sys.stdout.isatty():
         raise click.UsageError("--key-file is needed where there is no terminal: a key must not stay in a log")
     with refusals(path):

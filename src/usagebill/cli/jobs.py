@@ -32,7 +32,7 @@ from usagebill.views.formats import instant_text
 @settings_options
 @as_json
 def run_due(at: datetime | None, force: bool, path: str, settings: Settings, json_output: bool) -> None:
-    """Run every due job once, each as of the time it was due, and report the results.
+    """Run every due job once, as of the time it was due.
 
     A future time is for copies of a file: invoices issued ahead of time cannot be undone. A copy sends nothing.
 

@@ -24,7 +24,7 @@ from usagebill.cli.init import init
 from usagebill.cli.jobs import jobs, run_due
 from usagebill.cli.keys import keys
 from usagebill.cli.lists import lists
-from usagebill.cli.migrate import migrate
+from usagebill.cli.migrate import move_to_postgresql
 from usagebill.cli.options import as_json, print_json
 from usagebill.cli.organizations import organizations
 from usagebill.cli.payment_connections import payment_connections
@@ -32,6 +32,7 @@ from usagebill.cli.payments import payments
 from usagebill.cli.prices import prices
 from usagebill.cli.report import report
 from usagebill.cli.row_security import row_security
+from usagebill.cli.sections import SectionedGroup
 from usagebill.cli.serve import serve, work
 from usagebill.cli.status import status
 from usagebill.cli.sync_connections import sync_connections
@@ -42,13 +43,13 @@ from usagebill.cli.users import users
 from usagebill.cli.webhooks import webhooks
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=SectionedGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, message="usagebill %(version)s")
 def main() -> None:
     """Usage events in, exact invoices out: the service, its workers and its keys."""
 
 
-@main.command()
+@click.command()
 @as_json
 def version(json_output: bool) -> None:
     """Show the versions of usagebill and of what it runs on."""
@@ -62,38 +63,49 @@ def version(json_output: bool) -> None:
 for command in SOURCE_COMMANDS:
     events.add_command(command)
 
-for command in (
-    serve,
-    init,
-    work,
-    run_due,
-    status,
-    jobs,
-    webhooks,
-    clock,
-    compare,
-    prices,
-    events,
-    event_store,
-    usage,
-    lists,
-    audit,
-    backup,
-    report,
-    export,
-    books,
-    migrate,
-    upgrade,
-    row_security,
-    keys,
-    users,
-    organizations,
-    customers,
-    tax_connections,
-    sync_connections,
-    payment_connections,
-    payments,
-    dunning_campaigns,
-    demo,
-):
-    main.add_command(command)
+
+@click.group()
+def repair() -> None:
+    """Rebuild kept totals, should the audit find one off."""
+
+
+repair.add_command(usage.commands["rebuild"], "usage")
+repair.add_command(lists.commands["recount"], "lists")
+
+main.add_sections(
+    {
+        "Start": (demo, init, serve, work, version),
+        "Bill and report": (
+            prices,
+            events,
+            compare,
+            report,
+            export,
+            books,
+            customers,
+            payments,
+            dunning_campaigns,
+            payment_connections,
+            tax_connections,
+            sync_connections,
+        ),
+        "Operate": (
+            status,
+            jobs,
+            run_due,
+            webhooks,
+            keys,
+            users,
+            organizations,
+            backup,
+            upgrade,
+            clock,
+            move_to_postgresql,
+            row_security,
+            event_store,
+        ),
+        "Repair": (audit, repair),
+    }
+)
+for former, name in ((move_to_postgresql, "migrate"), (usage, "usage"), (lists, "lists")):
+    main.add_former(former, name)

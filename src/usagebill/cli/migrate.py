@@ -1,4 +1,4 @@
-"""`usagebill migrate`: from a file to a PostgreSQL database."""
+"""`usagebill move-to-postgresql`: from a file to a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from usagebill.storage.sqlite import SqliteStore
 from usagebill.storage.sqlite.schema import MovedFile
 
 
-@click.command()
+@click.command("move-to-postgresql")
 @click.option("--from", "source", required=True, type=click.Path(dir_okay=False, exists=True), help="The SQLite file.")
 @click.option("--to", "target", metavar="URL", help="An empty database: postgresql://...")
 @click.option("--schema", metavar="NAME", help="The schema of that database for our tables, if it has others.")
@@ -22,8 +22,8 @@ from usagebill.storage.sqlite.schema import MovedFile
     is_flag=True,
     help="Instead, open a file again that was moved. Nothing that the database has got since is in it.",
 )
-def migrate(source: str, target: str | None, schema: str | None, take_back: bool) -> None:
-    """Move a file into a PostgreSQL database, and compare every row of both.
+def move_to_postgresql(source: str, target: str | None, schema: str | None, take_back: bool) -> None:
+    """Move a file into PostgreSQL, and compare every row.
 
     Stop the services and workers of the file first: it is refused while one is seen. Nobody can write to the file
     meanwhile, and nothing opens it afterwards. An interrupted migration continues when it is run again; until it is

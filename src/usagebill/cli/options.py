@@ -31,6 +31,8 @@ _EXISTING = Opening(creates=False)
 
 
 _SCHEMA = "usagebill.schema"
+# In the folder that a command runs in.
+DEFAULT_FILE = "billing.db"
 
 
 class _Database(click.Path):
@@ -155,7 +157,7 @@ organization_option = click.option(
 as_json = click.option("--json", "json_output", is_flag=True, help="Print JSON, for programs.")
 
 
-def database(*, must_exist: bool = True, required: bool = True) -> Callable[[F], F]:
+def database(*, must_exist: bool = True) -> Callable[[F], F]:
     """`--db`, with the `--schema` of a PostgreSQL database."""
     schema = click.option(
         "--schema",
@@ -171,7 +173,8 @@ def database(*, must_exist: bool = True, required: bool = True) -> Callable[[F],
         "--db",
         "path",
         envvar="USAGEBILL_DB",
-        required=required,
+        default=DEFAULT_FILE,
+        show_default=True,
         show_envvar=True,
         type=_Database(dir_okay=False, exists=must_exist),
         metavar="FILE|URL",

@@ -35,7 +35,9 @@ from usagebill.views.formats import instant_text
 
 @click.group()
 def organizations() -> None:
-    """Create and list organizations: each has its own customers, plans, invoices and keys."""
+    """Create, limit, export and delete organizations.
+
+    Each has its own customers, plans, invoices and keys."""
 
 
 @organizations.command()

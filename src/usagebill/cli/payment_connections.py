@@ -45,7 +45,9 @@ _prefix = click.option("--live-prefix", help="The prefix of Adyen's hosts for th
 
 @click.group("payment-connections")
 def payment_connections() -> None:
-    """Connect to payment providers, which then collect the invoices of the customers linked to them."""
+    """Connect to payment providers.
+
+    They collect the invoices of the customers linked to them."""
 
 
 def _read(kind: str | None, texts: tuple[str, ...]) -> dict[str, str]:

@@ -20,7 +20,9 @@ _DELETE = click.option("--delete", is_flag=True, help="Delete records and charge
 
 @click.group()
 def prices() -> None:
-    """Price lists as files: metrics, plans, add-ons, taxes, coupons and features, by code."""
+    """Keep metrics, plans and all prices in a file.
+
+    A price list has metrics, plans, add-ons, taxes, coupons and features, by code."""
 
 
 @prices.command()

@@ -15,7 +15,9 @@ from usagebill.storage.stores import store_at
 @click.argument("turned", required=False, type=click.Choice(["on", "off"]))
 @database(must_exist=False)
 def row_security(turned: str | None, path: str) -> None:
-    """Show whether PostgreSQL's row security protects each organization's rows; turn it on or off.
+    """Show PostgreSQL's row security; turn it on or off.
+
+    It protects each organization's rows from the others' sessions.
 
     Stop the services and workers of the database first, and start them again afterwards: they check only at start. The
     user must own the tables.

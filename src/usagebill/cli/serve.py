@@ -26,6 +26,7 @@ from usagebill.cli.options import (
     refusals,
     settings_options,
 )
+from usagebill.cli.sections import BriefCommand
 from usagebill.core.api_keys import ApiKey
 from usagebill.core.processes import ProcessKind
 from usagebill.http.app import FIRST_SEGMENTS
@@ -69,8 +70,11 @@ def _first_key(work: Work) -> str | None:
     return None if work.tx.count(ApiKey) else api_keys.create(work, "First key")[1]
 
 
-@click.command()
-@database(must_exist=False, required=False)
+@click.command(
+    cls=BriefCommand,
+    essential=("path", "sandbox", "must_exist", "host", "port", "public_url", "smtp_url", "workers_in_process"),
+)
+@database(must_exist=False)
 @click.option(
     "--sandbox",
     is_flag=True,
@@ -219,8 +223,9 @@ def serve(
     With --sandbox nothing is kept, and nothing is sent, charged or read from elsewhere; `POST /clock` and the console
     move its time.
     """
-    if path is None and not sandbox:
-        raise click.UsageError("Missing option '--db': the database to serve, or --sandbox without one.")
+    context = click.get_current_context()
+    if sandbox and context.get_parameter_source("path") is ParameterSource.DEFAULT:
+        path = None
     if sandbox and (events is not None or (path is not None and not Path(path).is_file())):
         raise click.UsageError("--sandbox takes the path of a SQLite file that exists, or no --db, and no --events.")
     try:
@@ -229,7 +234,6 @@ def serve(
     except ValueError as problem:
         raise click.UsageError(str(problem)) from problem
     configure(log_format, log_level)
-    context = click.get_current_context()
     # The port first: a key that is created but never shown would be lost.
     with ExitStack() as stack:
         listener = stack.enter_context(_listening(host, port, unix_socket))
@@ -319,7 +323,7 @@ def _offer_console(billing: Billing) -> None:
         click.echo(f"console       {billing.settings.public_url.rstrip('/')}/console")
 
 
-@click.command()
+@click.command(cls=BriefCommand, essential=("path", "public_url", "smtp_url", "private_networks", "log_format"))
 @database()
 @events_option()
 @no_upgrade_option
@@ -334,7 +338,9 @@ def work(
     log_level: str,
     settings: Settings,
 ) -> None:
-    """Run due jobs in a separate process, until SIGTERM or Ctrl-C. Several may share a database."""
+    """Run due jobs in a process of its own.
+
+    It ends with SIGTERM or Ctrl-C. Several may share a database."""
     configure(log_format, log_level)
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -32,7 +32,9 @@ _WORTH_RETURNING = 64 << 20
 @database()
 @as_json
 def status(max_age: float, path: str, json_output: bool) -> None:
-    """Show whether billing is working: due and failed jobs, live workers, invoices and webhooks by status.
+    """Show whether billing is working.
+
+    Due and failed jobs, live workers, invoices and webhooks by status.
 
     Exits with 1 if jobs are due, events wait for an event store in use, or webhooks fail, for longer than --max-age, if
     jobs have failed, payments differ from their provider's list, the event store is not believed, or the clock of the

@@ -46,7 +46,9 @@ def _operations(billing: Billing) -> Any:
 
 @click.group("sync-connections")
 def sync_connections() -> None:
-    """Connect to accounting systems and CRMs, which receive customers linked to them and their invoices."""
+    """Connect to accounting systems and CRMs.
+
+    They receive the customers linked to them, and their invoices."""
 
 
 add_create(sync_connections, _operations, KINDS, "Connect to a system.", _api_key, _switches)

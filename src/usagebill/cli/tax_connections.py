@@ -45,7 +45,9 @@ def _operations(billing: Billing) -> Any:
 
 @click.group("tax-connections")
 def tax_connections() -> None:
-    """Connect to tax providers, which calculate the taxes of the customers linked to them."""
+    """Connect to tax providers.
+
+    They calculate the taxes of the customers linked to them."""
 
 
 add_create(tax_connections, _operations, KINDS, "Connect to a provider.", _api_key, _items)

@@ -34,7 +34,7 @@ _event_types = click.option(
 
 @click.group()
 def webhooks() -> None:
-    """List webhook messages, resend those that failed, show the key that verifies signatures."""
+    """List and resend webhooks, rotate their secrets."""
 
 
 def _row(shown: dict[str, Any]) -> dict[str, Any]:

@@ -182,7 +182,9 @@ class PostgresStore:
                 raise UnusableServer("rows cannot be copied while row security is on: turn it off for the migration")
             unfinished = connection.execute("SELECT source FROM migration WHERE NOT finished").fetchone()
             if unfinished is not None and not self._migrating:
-                raise UnusableServer("a migration into this database is not finished: run `usagebill migrate` again")
+                raise UnusableServer(
+                    "a migration into this database is not finished: run `usagebill move-to-postgresql` again"
+                )
             driver.execute("COMMIT")
         if former is not None:
             seconds = round(monotonic() - began, 1)

@@ -29,7 +29,7 @@ code; unique counts if an event names an operation, or if a value came before an
 within; prices of other than numbers; and whatever prices each event by itself, which never asks for totals.
 
 **Edits.** Events are only ever appended. If one is changed or deleted by hand, triggers of the engine drop all series
-(of the organization, on PostgreSQL) and set the place to `EDITED`: none is begun until `usagebill usage rebuild`, as
+(of the organization, on PostgreSQL) and set the place to `EDITED`: none is begun until `usagebill repair usage`, as
 the places of deleted events may be taken again. Changes of totals themselves are found by `usagebill audit`, which
 counts each series again (`UsageTotals.faults`).
 """
@@ -651,7 +651,7 @@ class UsageTotals:
     def _begin_missing(self) -> None:
         lacked = self._missing.take(self._organization_id)
         if lacked and self.done() == EDITED:
-            _log.warning("usage_states_are_off", reason="events were edited", remedy="usagebill usage rebuild")
+            _log.warning("usage_states_are_off", reason="events were edited", remedy="usagebill repair usage")
             return
         for pair, shape in lacked:
             (count,) = self._connection.execute(f"SELECT COUNT(*) FROM usage_series WHERE {_OF_PAIR}", pair).fetchone()

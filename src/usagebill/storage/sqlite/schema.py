@@ -230,7 +230,7 @@ class MovedFile(Exception):
     def __init__(self, target: str, moved_at: str) -> None:
         super().__init__(
             f"this file was moved to {target} at {moved_at}, which is used instead: both have the same API keys, and"
-            " would give out the same invoice numbers. `usagebill migrate --take-back` opens the file again"
+            " would give out the same invoice numbers. `usagebill move-to-postgresql --take-back` opens the file again"
         )
         self.target = target
 
