@@ -146,7 +146,8 @@ EVENT = (
     "precise_total_amount_cents: Number | None = ..., properties: Mapping[str, object] | None = ..."
 )
 OWN = {
-    ("Events", "create"): f"self, *, {EVENT.format('', ' | None = ...')}",
+    ("Events", "create"): f"self, *, enforce: bool = ..., {EVENT.format('', ' | None = ...')}",
+    ("Events", "create_batch"): ("self, request: Iterable[EventFields | Mapping[str, object]], *, enforce: bool = ..."),
     ("Events", "ingest"): "self, request: Iterable[EventFields | Mapping[str, object]]",
     ("Events", "estimate_fees"): f"self, *, {EVENT.format(' = ...', '')}",
     ("Events", "estimate_instant_fees"): f"self, *, {EVENT.format(' = ...', '')}",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.scenarios import plan_fields
 
 from usagebill import Billing
 from usagebill.core.errors import Forbidden, Invalid, TooManyRequests
@@ -34,9 +35,10 @@ class Caller:
         self.api, self.key = Api(billing, routes()), key
 
     def send(self, method: str, path: str, body: object = None) -> Answer:
+        path, _, query = path.partition("?")
         sent = b"" if body is None else json.dumps(body).encode()
         headers = {"authorization": f"Bearer {self.key}"}
-        return self.api.answer(Request(method=method, path=f"/api/v1/{path}", headers=headers, body=sent))
+        return self.api.answer(Request(method=method, path=f"/api/v1/{path}", query=query, headers=headers, body=sent))
 
     def events(self, *names: str) -> tuple[int, str | None]:
         events = [{"transaction_id": name, "code": "calls", "external_subscription_id": "sub"} for name in names]
@@ -92,6 +94,38 @@ def test_requests_of_others_do_not_count(billing: Billing, caller: Caller) -> No
         theirs = Caller(other, other.api_keys.create().value)
         assert [caller.send("GET", "plans").status for _ in range(2)] == [200, 429]
         assert [theirs.send("GET", "plans").status for _ in range(3)] == [200, 200, 200]
+
+
+def test_usage_that_was_held_is_captured_beyond_the_events_of_a_day_and_counts(
+    billing: Billing, caller: Caller, clock: ManualClock
+) -> None:
+    billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
+    billing.plans.create(**plan_fields())
+    billing.customers.upsert(external_id="acme")
+    billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub")
+    billing.organizations.set_limits(events_per_day=2)
+    held = [billing.holds.create(external_subscription_id="sub", code="calls").id for _ in range(2)]
+    assert caller.events("a") == (200, None)
+    billing.holds.capture(held[0])
+    assert caller.events("b") == (403, "daily_event_limit_reached")
+    answer = caller.send("POST", f"holds/{held[1]}/capture", {"event": {"transaction_id": "late"}})
+    assert answer.status == 200
+    assert billing.events.get("late").code == "calls"
+
+
+def test_only_events_that_are_stored_count_as_events_of_a_day(billing: Billing, caller: Caller) -> None:
+    billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
+    billing.plans.create(**plan_fields())
+    billing.customers.upsert(external_id="acme")
+    billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub")
+    limit = {"code": "cap", "units": "1", "billable_metric_code": "calls"}
+    billing.spend_limits.create_of_customer("acme", **limit)
+    billing.organizations.set_limits(events_per_day=2)
+    events = [{"transaction_id": name, "code": "calls", "external_subscription_id": "sub"} for name in "abc"]
+    answer = caller.send("POST", "events/batch?enforce=true", {"events": events})
+    assert [one["transaction_id"] for one in json.loads(answer.body)["events"]] == ["a"]
+    assert caller.events("d") == (200, None)
+    assert caller.events("e") == (403, "daily_event_limit_reached")
 
 
 def test_events_of_a_day_are_refused_as_a_whole_and_taken_the_next_day(

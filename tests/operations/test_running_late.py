@@ -553,6 +553,21 @@ ACTS: dict[str, Act] = {
     "event_sources.retry": each(lambda s, c: s.event_sources.retry(refused_of(s, c))),
     "event_sources.retry_all": lambda s: s.event_sources.retry_all(),
     "event_sources.delete_refused": each(lambda s, c: s.event_sources.delete_refused(refused_of(s, c))),
+    "events.create_batch": each(
+        lambda s, c: s.events.create_batch(
+            [
+                {
+                    "transaction_id": f"{c}-{code}-late",
+                    "code": code,
+                    "external_subscription_id": c,
+                    "timestamp": datetime(2024, 1, 30, 10, tzinfo=UTC),
+                    "properties": {"n": 100},
+                }
+                for code in ("calls", "seats")
+            ],
+            enforce=True,
+        ),
+    ),
     "events.ingest": each(
         lambda s, c: s.events.ingest(
             [

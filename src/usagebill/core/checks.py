@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.customers import Customer
+from usagebill.core.events import Event
 from usagebill.core.numbers import ZERO, add
 from usagebill.core.spend_limits import Standing, refusing
 from usagebill.core.subscriptions import Subscription
@@ -61,3 +62,20 @@ class Check:
     def refused_by(self) -> Standing | None:
         """What refuses it; None if it is allowed."""
         return refusing(self.standings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventBeyond:
+    """An event of a batch, by its position there, that was not stored because of `standing`."""
+
+    position: int
+    transaction_id: str
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """The outcome of a batch: the events stored, and those that limits refused (None: limits were not asked)."""
+
+    events: Sequence[Event]
+    refused: Sequence[EventBeyond] | None = None

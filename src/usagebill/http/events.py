@@ -5,7 +5,7 @@ from __future__ import annotations
 from usagebill.http.endpoints import Endpoint
 from usagebill.operations import events
 from usagebill.process.json_text import Nul
-from usagebill.views.events import event_view, events_view, listed_event_view
+from usagebill.views.events import admitted_view, event_view, listed_event_view
 
 ENDPOINTS = [
     Endpoint(
@@ -15,6 +15,7 @@ ENDPOINTS = [
         permission="event",
         body=events.EventInput,
         root="event",
+        query=events.IngestOptions,
         nul=Nul.NAMED,
         any_json=("properties",),
         returns="event",
@@ -27,11 +28,11 @@ ENDPOINTS = [
         events.create_batch,
         permission="event",
         body=events.EventsInput,
+        query=events.IngestOptions,
         nul=Nul.NAMED,
         any_json=("properties",),
-        returns="events",
-        view=events_view,
-        summary="Send several usage events, all or none",
+        view=admitted_view,
+        summary="Send several usage events: all or none, or with `enforce` those that fit",
     ),
     Endpoint(
         "GET",

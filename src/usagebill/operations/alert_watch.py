@@ -93,14 +93,11 @@ def check_before_end(work: Work, subscription: Subscription) -> None:
     job = work.tx.jobs.get(CheckAlerts(subscription_id=subscription.id).key)
     if job is None:
         return
-    emitted = len(work.messages)
     try:
-        work.tx.savepoint(partial(work.perform, job))
+        work.attempt(partial(work.perform, job))
     except Wanted:
         raise
     except Exception as problem:
-        del work.messages[emitted:]
-        work.invalidate_all()
         _log.error("last_check_failed", subscription=subscription.id, exception=plain_traceback(problem))
 
 

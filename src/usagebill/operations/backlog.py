@@ -197,14 +197,12 @@ def _settle_everyone(work: Work) -> None:
 
 def _problem_with(work: Work, job: Job) -> Exception | None:
     """Run an overdue job as of its due instant; the error, if it fails, with nothing left of its effects."""
-    emitted = len(work.messages)
     try:
-        work.tx.savepoint(partial(work.at(job.due_at).perform, job))
+        # A reader of another instant shares the messages and the memory.
+        work.attempt(partial(work.at(job.due_at).perform, job))
     except Wanted:
         raise
     except Exception as problem:
-        del work.messages[emitted:]
-        work.invalidate_all()
         return problem
     return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
@@ -12,6 +12,7 @@ from usagebill.core import limits
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.checks import Addition, Check, Question
+from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound, PaymentRequired
 from usagebill.core.event_batches import events_of, uncounted_ids
 from usagebill.core.events import Event
@@ -32,6 +33,7 @@ from usagebill.core.spend_limits import (
     held_against,
     read_number,
 )
+from usagebill.core.subscriptions import Subscription
 from usagebill.operations.backlog import Unrelated, catch_up, of_named_subscriptions, without_backlog
 from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.contracts import contract_of
@@ -131,22 +133,35 @@ def assess(work: Work, question: Question) -> Check:
     used = [used_of(work, limit, question.subscription) for _, limit in bounds]
     added = work.dry_run(partial(addition, question=question, holds=holds), counts_ahead=False)
     standings = [
-        _standing(work, refusal, limit, amount, holds, question, added)
+        standing_of(
+            work,
+            refusal,
+            limit,
+            question.subscription,
+            holds,
+            used=amount,
+            adds=added.units if limit.measure is Measure.UNITS else added.amount_cents,
+        )
         for (refusal, limit), amount in zip(bounds, used, strict=True)
     ]
-    return Check(
-        question=question,
-        currency=currency_of(work, question.subscription),
-        addition=added,
-        standings=[*standings, *_credits(work, question, holds, added)],
-    )
+    currency = currency_of(work, question.subscription)
+    if has_hard_stop(work, question.customer):
+        net = (net_key(question.metric_id, currency, question.properties), added.total_cents)
+        unbilled = unbilled_nets(work, question.customer)
+        standings += credit_standings(work, question.customer, holds, used=unbilled, adds=[net])
+    return Check(question=question, currency=currency, addition=added, standings=standings)
 
 
 def refuse_beyond(check: Check) -> None:
     """Raises `PaymentRequired` if the usage is refused."""
     standing = check.refused_by
     if standing is not None:
-        raise PaymentRequired(standing.refusal, {"limit": standing_view(standing)})
+        raise payment_required(standing)
+
+
+def payment_required(standing: Standing) -> PaymentRequired:
+    """The refusal of usage by what bounds it."""
+    return PaymentRequired(standing.refusal, {"limit": standing_view(standing)})
 
 
 def addition(work: Work, question: Question, holds: Sequence[Hold] = ()) -> Addition:
@@ -193,22 +208,23 @@ def _event(reader: Reader, question: Question, metric: BillableMetric) -> Event:
     return made[0]
 
 
-def _standing(
+def standing_of(
     reader: Reader,
     refusal: Refusal,
     limit: SpendLimit,
-    used: Decimal,
+    subscription: Subscription,
     holds: Sequence[Hold],
-    question: Question,
-    added: Addition,
+    *,
+    used: Decimal,
+    adds: Decimal,
 ) -> Standing:
-    is_units = limit.measure is Measure.UNITS
+    """How far a limit of the subscription's usage is used up, with what of the customer's `holds` counts against it."""
     counted = [
         hold
         for hold in holds
         if concerns(limit, hold.billable_metric_id, hold.properties)
-        and hold.currency == currency_of(reader, question.subscription)
-        and (limit.is_customers or hold.external_subscription_id == question.subscription.external_id)
+        and hold.currency == currency_of(reader, subscription)
+        and (limit.is_customers or hold.external_subscription_id == subscription.external_id)
     ]
     return Standing(
         refusal=refusal,
@@ -218,27 +234,35 @@ def _standing(
         grace=grace_of(limit.most, limit.grace_percent),
         used=used,
         held=held_against(limit, [(hold.amount_cents, hold.units) for hold in counted]),
-        adds=added.units if is_units else added.amount_cents,
+        adds=adds,
         on_reached=limit.on_reached,
-        resets_at=span_of(reader, limit, contract_of(reader, question.subscription)).resets_at,
+        resets_at=span_of(reader, limit, contract_of(reader, subscription)).resets_at,
     )
 
 
-def _credits(reader: Reader, question: Question, holds: Sequence[Hold], added: Addition) -> list[Standing]:
-    """The wallets with a hard stop that would pay for the usage."""
-    wallets = active_wallets(reader, question.customer.id)
-    if not any(wallet.hard_stop for wallet in wallets):
-        return []
-    key = _key(question.metric_id, currency_of(reader, question.subscription), question.properties)
+def has_hard_stop(reader: Reader, customer: Customer) -> bool:
+    """Whether the customer has a wallet that refuses what it cannot pay."""
+    return any(wallet.hard_stop for wallet in active_wallets(reader, customer.id))
+
+
+def credit_standings(
+    reader: Reader,
+    customer: Customer,
+    holds: Sequence[Hold],
+    *,
+    used: Mapping[UnbilledKey, Decimal],
+    adds: Iterable[tuple[UnbilledKey, Decimal]],
+) -> list[Standing]:
+    """The wallets with a hard stop that would pay for what usage `adds` to the unbilled amounts `used`."""
+    wallets = active_wallets(reader, customer.id)
     topped_up = {rule.wallet_id for rule in running_rules(reader, wallets) if rule.trigger == RuleTrigger.THRESHOLD}
-    used = unbilled_nets(reader, question.customer)
     held = summed_nets(
         [
             *used.items(),
-            *((_key(hold.billable_metric_id, hold.currency, hold.properties), hold.total_cents) for hold in holds),
+            *((net_key(hold.billable_metric_id, hold.currency, hold.properties), hold.total_cents) for hold in holds),
         ]
     )
-    whole = summed_nets([*held.items(), (key, added.total_cents)])
+    whole = summed_nets([*held.items(), *adds])
     now, before, after = (expected_use(nets, wallets, topped_up) for nets in (used, held, whole))
     return [
         Standing(
@@ -255,6 +279,7 @@ def _credits(reader: Reader, question: Question, holds: Sequence[Hold], added: A
     ]
 
 
-def _key(metric_id: str | None, currency: str, properties: Mapping[str, object]) -> UnbilledKey:
+def net_key(metric_id: str | None, currency: str, properties: Mapping[str, object]) -> UnbilledKey:
+    """The key under which usage of a metric with these properties is unbilled."""
     target = properties.get(TARGET_WALLET_KEY)
     return UnbilledKey(FeeType.CHARGE, metric_id or "", currency, target if isinstance(target, str) else "")

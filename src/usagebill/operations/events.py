@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.checks import Admitted
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.event_batches import (
     ALREADY_STORED,
@@ -22,14 +23,16 @@ from usagebill.core.event_batches import (
 from usagebill.core.events import Event, cut_to_seconds, property_of, repeated_positions
 from usagebill.core.grouping import TARGET_WALLET_KEY
 from usagebill.core.ingestion import Received, receive
-from usagebill.core.organizations import check_events
+from usagebill.core.organizations import OrganizationLimits, check_events
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import CheckReceivedEvents, ProcessEvents
 from usagebill.core.unbilled import UnbilledEvent
 from usagebill.operations import ongoing_balances, progressive_billing, unbilled_events
+from usagebill.operations.admission import admit
 from usagebill.operations.alert_watch import watch_events
 from usagebill.operations.backlog import Unrelated, without_backlog
+from usagebill.operations.checks import payment_required
 from usagebill.queries.organizations import limits_now
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.removed_events import may_be_gone, removed_in
@@ -92,10 +95,39 @@ class EventListFilters(EventFilters):
     )
 
 
+@Input
+class IngestOptions:
+    enforce: Maybe[bool] = described(
+        "Whether an event that would pass a spend limit, a quota or prepaid credits is refused.", default="false"
+    )
+
+
+_STORE_ALL = IngestOptions()
+
+
 @without_backlog(Unrelated.OWN_INSTANT)
-def create(work: Work, request: EventInput) -> Event:
-    """Ingest one event. Raises `Invalid`: a failed expression is a plain text, not codes by field."""
+def create(work: Work, request: EventInput, options: IngestOptions = _STORE_ALL) -> Event:
+    """Ingest one event. Raises `Invalid`: a failed expression is a plain text, not codes by field; `PaymentRequired` if
+    it is beyond a limit that `enforce` asks for.
+    """
+    if options.enforce is True:
+        admitted = _admitted(work, [changes(request)])
+        for refused in admitted.refused or ():
+            raise payment_required(refused.standing)
+        return admitted.events[0]
     _count_today(work, 1)
+    return _one(work, request)
+
+
+def record_happened(work: Work, request: EventInput) -> Event:
+    """Ingest the event of usage that was permitted before it happened: it counts as one of the organization's events of
+    the day, and is stored also beyond their limit. Raises `Invalid`.
+    """
+    _events_today(work, limits_now(work), 1)
+    return _one(work, request)
+
+
+def _one(work: Work, request: EventInput) -> Event:
     events, problems = _store(work, [changes(request)])
     if problems:
         raise Invalid(problems[0])
@@ -103,11 +135,37 @@ def create(work: Work, request: EventInput) -> Event:
 
 
 @without_backlog(Unrelated.OWN_INSTANT)
-def create_batch(work: Work, request: EventsInput) -> list[Event]:
-    """Ingest a batch of events, all or none. Raises `Invalid`, its details by the position of each event refused."""
+def create_batch(work: Work, request: EventsInput, options: IngestOptions = _STORE_ALL) -> Admitted:
+    """Ingest a batch of events: all or none, but with `enforce` only those that no limit refuses. Raises `Invalid`, its
+    details by the position of each event that is wrong.
+    """
     sent = events_sent(work, request.events)
+    if options.enforce is True:
+        return _admitted(work, [_members(item) for item in sent])
     _count_today(work, len(sent))
-    return ingest(work, sent)
+    return Admitted(events=ingest(work, sent))
+
+
+def _admitted(work: Work, sent: Sequence[Mapping[str, object]]) -> Admitted:
+    """The events stored, and those that limits refuse. Raises `Invalid` if any is wrong: then none is stored.
+
+    What is wrong comes before what is too much, so an event that is sent again is never refused by itself.
+    """
+    _, problems = work.dry_run(lambda trial: _store(trial, sent))
+    if problems:
+        if len(sent) == 1:
+            raise Invalid(problems[0])
+        raise Invalid({str(position): problems[position] for position in sorted(problems)})
+    admitted = admit(work, [receive(item, work.now) for item in sent], lambda chosen: _store_chosen(work, sent, chosen))
+    _count_today(work, len(admitted.events))
+    return admitted
+
+
+def _store_chosen(work: Work, sent: Sequence[Mapping[str, object]], chosen: Sequence[int]) -> list[Event]:
+    events, problems = _store(work, [sent[position] for position in chosen])
+    if problems:
+        raise Invalid({str(chosen[place]): problem for place, problem in problems.items()})
+    return events
 
 
 def events_sent(reader: Reader, events: Maybe[tuple[object, ...]]) -> tuple[object, ...]:
@@ -178,9 +236,15 @@ def _count_today(work: Work, events: int) -> None:
     Those of refused requests are not counted: the count is undone with everything else.
     """
     limits = limits_now(work)
-    if limits.events_per_day is not None:
-        today = work.now.replace(hour=0, minute=0, second=0, microsecond=0)
-        check_events(limits, work.tx.count_up(work.organization.id, "events", today, events))
+    check_events(limits, _events_today(work, limits, events))
+
+
+def _events_today(work: Work, limits: OrganizationLimits, events: int) -> int:
+    """The organization's events of today with these; 0 if it may send any number, and none are counted."""
+    if limits.events_per_day is None:
+        return 0
+    today = work.now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return work.tx.count_up(work.organization.id, "events", today, events)
 
 
 def _members(request: object) -> Mapping[str, object]:

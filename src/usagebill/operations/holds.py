@@ -121,7 +121,7 @@ def capture(work: Work, hold_id: str, request: CaptureInput) -> Hold:
     ended = _ended(
         hold, lambda: captured(hold, transaction_id, _added(work, hold, metric, properties, request), work.now)
     )
-    events.create(work, read(events.EventInput, sent))
+    events.record_happened(work, read(events.EventInput, sent))
     work.tx.replace(ended)
     work.cancel(_expiry_of(hold))
     return ended

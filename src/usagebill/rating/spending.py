@@ -252,18 +252,26 @@ def added_since(
         cents = subtract(after.amounts[charge.id], before.amounts[charge.id])
         added = added.plus(_taxed(cents, _taxes(reader, customer, definition, charge)))
     for event in events:
-        for charge in advance_charges(definition, event):
-            priced = event_price(
-                reader,
-                charge,
-                metric,
-                event,
-                before.window,
-                currency=definition.plan.amount_currency,
-                subscription=subscription,
-            )
-            cents = priced.amounts.precise_amount_cents
-            added = added.plus(_taxed(cents, _taxes(reader, customer, definition, charge)))
+        added = added.plus(added_in_advance(reader, customer, subscription, metric, event, before.window))
+    return added
+
+
+def added_in_advance(
+    reader: Reader,
+    customer: Customer,
+    subscription: Subscription,
+    metric: BillableMetric,
+    event: Event,
+    window: Window,
+) -> Addition:
+    """What a stored event costs that is billed by itself, in the charges period that contains it."""
+    definition = plan_definition(reader, subscription.plan_id)
+    currency = definition.plan.amount_currency
+    added = Addition()
+    for charge in advance_charges(definition, event):
+        priced = event_price(reader, charge, metric, event, window, currency=currency, subscription=subscription)
+        cents = priced.amounts.precise_amount_cents
+        added = added.plus(_taxed(cents, _taxes(reader, customer, definition, charge)))
     return added
 
 

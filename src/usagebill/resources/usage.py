@@ -8,6 +8,7 @@ from decimal import Decimal
 from types import NoneType
 from typing import ClassVar
 
+from usagebill.core.checks import Admitted
 from usagebill.core.event_sources import EventSource, IngestedEvents, RefusedEvent
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
@@ -33,7 +34,14 @@ from usagebill.resources.bindings import (
 from usagebill.resources.result_views import instant_fee_details
 from usagebill.resources.usage_views import current_usage_view, past_usage_view
 from usagebill.views.event_sources import event_source_view, ingested_events_view, refused_event_view
-from usagebill.views.events import EventErrorView, EventsErrors, event_view, listed_event_view, unbilled_tally_view
+from usagebill.views.events import (
+    EventErrorView,
+    EventsErrors,
+    admitted_view,
+    event_view,
+    listed_event_view,
+    unbilled_tally_view,
+)
 
 
 class Events(Resource):
@@ -43,6 +51,7 @@ class Events(Resource):
 
     views: ClassVar[Views] = {
         Event: event_view,
+        Admitted: admitted_view,
         estimates.InstantFee: instant_fee_details,
         UnbilledEvent: listed_event_view,
         UnbilledTally: unbilled_tally_view,
@@ -59,20 +68,31 @@ class Events(Resource):
     unbilled = query(unbilled_events.list_all)
     unbilled_tallies = query(unbilled_events.list_tallies)
 
-    def create(self, **fields: object) -> Event:
-        """Ingest one event; its `timestamp` is a `datetime`, Unix seconds, or now."""
-        event = read(events.EventInput, _event(fields))
+    def create(self, *, enforce: bool = False, **fields: object) -> Event:
+        """Ingest one event; its `timestamp` is a `datetime`, Unix seconds, or now.
+
+        With `enforce`, raises `PaymentRequired` if it would pass a spend limit, a quota or prepaid credits.
+        """
+        event, options = read(events.EventInput, _event(fields)), events.IngestOptions(enforce=enforce)
         with worded(self._runner, fields, events.EventInput):
-            return self._runner.writing(lambda work: events.create(work, event))
+            return self._runner.writing(lambda work: events.create(work, event, options))
+
+    def create_batch(self, request: Iterable[Mapping[str, object]], *, enforce: bool = False) -> Admitted:
+        """Ingest up to 100 events: all or none, or with `enforce` those that fit. `refused` are the others,
+        each with its `position` and the limit that refuses it; None without `enforce`.
+
+        Raises `Invalid`, its details by the position (as text) of each event that is wrong; then none is stored.
+        """
+        batch, options = _batch(request, "create_batch"), events.IngestOptions(enforce=enforce)
+        with worded(self._runner, {"events": batch.events}, events.EventsInput):
+            return self._runner.writing(lambda work: events.create_batch(work, batch, options))
 
     def ingest(self, request: Iterable[Mapping[str, object]]) -> Sequence[Event]:
         """Ingest any number of events in one durable commit, all or none.
 
         Raises `Invalid`, its details by the position (as text) of each event refused.
         """
-        if isinstance(request, Mapping):
-            raise TypeError("ingest takes a list of events; create takes one, by keyword")
-        sent = [_event(event) for event in request]
+        sent = _batch(request, "ingest").events or ()
         with worded(self._runner, {"events": sent}, events.EventsInput):
             return self._runner.writing(lambda work: events.ingest(work, sent))
 
@@ -87,6 +107,12 @@ class Events(Resource):
         event = read(events.EventInput, _event(fields))
         with worded(self._runner, fields, events.EventInput):
             return self._runner.reading(lambda work: estimates.estimate_instant_fees(work, event))
+
+
+def _batch(request: Iterable[Mapping[str, object]], called: str) -> events.EventsInput:
+    if isinstance(request, Mapping):
+        raise TypeError(f"{called} takes a list of events; create takes one, by keyword")
+    return events.EventsInput(events=tuple(_event(event) for event in request))
 
 
 _FIELDS = field_names(events.EventInput)

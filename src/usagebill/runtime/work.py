@@ -423,6 +423,16 @@ class Work(Reader):
             self.tx.savepoint(play)
         return results[0]
 
+    def attempt(self, act: Callable[[], T]) -> T:
+        """The result of `act`; if it raises, nothing remains of its effects, and the exception propagates."""
+        emitted = len(self.messages)
+        try:
+            return self.tx.savepoint(act)
+        except BaseException:
+            del self.messages[emitted:]
+            self.invalidate_all()
+            raise
+
     def is_heard(self, webhook_type: str) -> bool:
         """Whether any endpoint listens to this message type."""
         return self._listening or any(listens_to(endpoint, webhook_type) for endpoint in self._all_endpoints())

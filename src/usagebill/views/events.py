@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NotRequired, TypedDict
 
+from usagebill.core.checks import Admitted
+from usagebill.core.errors import PaymentRequired
 from usagebill.core.events import Event
 from usagebill.core.unbilled import UnbilledEvent, UnbilledTally
 from usagebill.process.json_text import encode_json
 from usagebill.runtime.work import Reader
 from usagebill.views.formats import DecimalText, Id, Instant, optional_decimal
+from usagebill.views.spend_limits import StandingView, standing_view
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = tuple(f":{second:02}" for second in range(60))
@@ -40,6 +43,21 @@ class UnbilledView(TypedDict):
     code: str
     message: str
     period_is_open: bool | None
+
+
+class RefusedUsageView(TypedDict):
+    """An event that was not stored, by its position in the request, and the limit that refuses it."""
+
+    position: int
+    transaction_id: str
+    status: int
+    code: str
+    limit: StandingView
+
+
+class AdmittedView(TypedDict):
+    events: list[EventView]
+    refused: NotRequired[list[RefusedUsageView]]
 
 
 class UnbilledTallyView(TypedDict):
@@ -105,9 +123,22 @@ def listed_event_view(reader: Reader, item: Event | UnbilledEvent) -> EventView:
     return {**event_view(reader, item.event), "unbilled": reason}
 
 
-def events_view(reader: Reader, events: Iterable[Event]) -> list[EventView]:
-    """Events in the order given."""
-    return [event_view(reader, event) for event in events]
+def admitted_view(reader: Reader, admitted: Admitted) -> AdmittedView:
+    """The events stored, in the order given, and those refused if limits were asked for."""
+    events = [event_view(reader, event) for event in admitted.events]
+    if admitted.refused is None:
+        return {"events": events}
+    refused: list[RefusedUsageView] = [
+        {
+            "position": one.position,
+            "transaction_id": one.transaction_id,
+            "status": PaymentRequired.status,
+            "code": one.standing.refusal,
+            "limit": standing_view(one.standing),
+        }
+        for one in admitted.refused
+    ]
+    return {"events": events, "refused": refused}
 
 
 @lru_cache(maxsize=16)
