@@ -118,8 +118,7 @@ def test_only_events_that_are_stored_count_as_events_of_a_day(billing: Billing, 
     billing.plans.create(**plan_fields())
     billing.customers.upsert(external_id="acme")
     billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub")
-    limit = {"code": "cap", "units": "1", "billable_metric_code": "calls"}
-    billing.spend_limits.create_of_customer("acme", **limit)
+    billing.spend_limits.create_of_customer("acme", code="cap", units="1", billable_metric_code="calls")
     billing.organizations.set_limits(events_per_day=2)
     events = [{"transaction_id": name, "code": "calls", "external_subscription_id": "sub"} for name in "abc"]
     answer = caller.send("POST", "events/batch?enforce=true", {"events": events})
