@@ -54,6 +54,15 @@ def accepts(bucket: EventScope, event: Event) -> bool:
     return _matches(bucket.matches, event) and not any(_matches(exclude, event) for exclude in bucket.excludes)
 
 
+def accepts_values(bucket: EventScope, values: Mapping[str, str | None]) -> bool:
+    """Whether events with these values (text forms) of all keys of `bucket` fall into it."""
+
+    def match(matches: Matches) -> bool:
+        return all(values.get(key) in accepted for key, accepted in matches.items())
+
+    return match(bucket.matches) and not any(match(exclude) for exclude in bucket.excludes)
+
+
 class FilterIndex:
     """An index of a charge's filters, to look up which of them price an event; `declared` are the metric's values per
     key.

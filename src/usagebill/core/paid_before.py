@@ -106,12 +106,13 @@ class UnitsPaid:
     of_all: bool
 
 
-def unit_days_paid(plans: Sequence[Sequence[UnitsPaid]], held: Decimal) -> Decimal:
+def unit_days_paid(plans: Sequence[Sequence[UnitsPaid]], held: Decimal, *, taken: Decimal = ZERO) -> Decimal:
     """The days of units that older plans were paid for, summed over units, the latest plan first. Of the units `held`
-    are left, and each day of a unit counts once.
+    are left, and each day of a unit counts once; other charges have `taken` units of each day.
     """
     last = max((paid.days for plan in plans for paid in plan), default=0)
-    return total(min(_units_paid_on(plans, day), held) for day in range(last))
+    left = (subtract(_units_paid_on(plans, day), taken) for day in range(last))
+    return total(min(max(units, ZERO), held) for units in left)
 
 
 def _units_paid_on(plans: Sequence[Sequence[UnitsPaid]], day: int) -> Decimal:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from decimal import Decimal
 
+from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.charge_parts import charge_parts
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.days import days_billed
 from usagebill.core.fees import Fee, FeeType
+from usagebill.core.filters import EventScope, accepts_values
 from usagebill.core.fixed_charges import days_paid_and_left
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import BILLED_AND_KEPT
@@ -25,10 +29,14 @@ from usagebill.core.paid_before import (
 )
 from usagebill.core.periods import Succession, Window
 from usagebill.core.plans import Charge
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.pricing.standard import STANDARD
+from usagebill.core.subscriptions import Subscription, begins_at
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.queries.fees import fees_before
+from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import upgraded_from
+from usagebill.rating.charge_scope import ChargeScope, usage_window
+from usagebill.rating.usage import charge_results
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, any_of, asc, at_least, at_most, eq, missing, related, within
 
@@ -46,42 +54,36 @@ def less_what_older_plans_were_paid(reader: Reader, context: BillingContext, fee
 
 
 def less_days_of_older_plans(
-    reader: Reader, context: BillingContext, lines: Sequence[Fee], *, carried: Callable[[], Decimal]
+    reader: Reader, context: BillingContext, charge: Charge, lines: Sequence[Fee]
 ) -> list[Fee]:
     """After an upgrade, the new plan's fees in advance for a recurring metric without the days that older plans were
     paid for; a fee without any day left is left out.
-
-    `carried` counts the units of the moment of the upgrade: for what was added later, no older plan was paid.
     """
     first, last = (lines[0].from_datetime, lines[0].to_datetime) if lines else (None, None)
     if first is None or last is None or context.subscription.origin != Succession.UPGRADE:
         return list(lines)
     tz, upgraded = context.cycle.tz, context.ended_by_upgrade
     paid = _paid_for_units(reader, context.subscription, lines[0], first, tz, until=last, upgraded=upgraded)
-    rows = [payment for plan in paid for _, payment in plan if payment.days_left]
-    if not rows:
+    if not paid:
         return list(lines)
-    share = _share_paid(paid, lines, days=days_billed(first, last, tz), held=carried())
-    if share == ONE:
-        return []
-    return [less_days_paid(line, share, rows) for line in lines] if share else list(lines)
+    carried = _Carried(reader, context.subscription, charge, paid, tz)
+    left: list[Fee] = []
+    for line in lines:
+        share, payments = carried.share_paid(line, days_billed(first, last, tz)), carried.payments(line)
+        if share < ONE or not payments:
+            left.append(less_days_paid(line, share, payments) if share else line)
+    return left
 
 
 def share_paid_before(reader: Reader, subscription: Subscription, fee: Fee, tz: tzinfo) -> Decimal:
     """The share of a fee in advance of `subscription` for recurring usage, from now on, that older plans were paid for:
     these days of its units are left out of it.
     """
-    last = fee.to_datetime
-    if last is None or not paid_before_cents(fee):
+    last, charge = fee.to_datetime, _charge_of(reader, fee)
+    if last is None or charge is None or not paid_before_cents(fee):
         return ZERO
-    opened_with = [
-        other
-        for other in fees_in_advance(reader, subscription, eq("charge_id", fee.charge_id), since=reader.now)
-        if other.from_datetime == fee.from_datetime and other.event_transaction_id is None
-    ]
     paid = _paid_for_units(reader, subscription, fee, reader.now, tz, until=last)
-    held = total(whole_units(other) for other in opened_with)
-    return _share_paid(paid, opened_with, days=days_billed(reader.now, last, tz), held=held)
+    return _Carried(reader, subscription, charge, paid, tz).share_paid(fee, days_billed(reader.now, last, tz))
 
 
 def fees_in_advance(reader: Reader, subscription: Subscription, of_item: Condition, *, since: datetime) -> list[Fee]:
@@ -172,29 +174,152 @@ def _paid_for_units(
     until: datetime,
     upgraded: bool = False,
 ) -> list[list[_PaidFee]]:
-    """What each plan before `subscription` was paid in advance for the metric of `fee`, the latest first."""
+    """What each plan before `subscription` was paid in advance for the metric of `fee`, the latest first; empty if that
+    is for no day. What cost nothing was not paid.
+    """
     of_metric = eq("billable_metric_id", fee.billable_metric_id)
-    return [
-        [
+    plans: list[list[_PaidFee]] = []
+    for older in upgraded_from(reader, subscription):
+        plan = [
             (paid, payment_for(reader, paid, since, tz, until=until, upgraded=upgraded))
             for paid in fees_in_advance(reader, older, of_metric, since=since)
         ]
-        for older in upgraded_from(reader, subscription)
-    ]
+        priced = {_place(paid) for paid, payment in plan if payment.cents > 0}
+        plans.append([(paid, payment) for paid, payment in plan if _place(paid) in priced])
+    return plans if any(payment.days_left for plan in plans for _, payment in plan) else []
 
 
-def _share_paid(paid: Sequence[Sequence[_PaidFee]], lines: Sequence[Fee], *, days: int, held: Decimal) -> Decimal:
-    """The share of the units and days of `lines` that plans before were paid for, as `held` of their units are left."""
-    billed = multiply(total(whole_units(line) for line in lines), Decimal(days))
-    if billed <= ZERO:
-        return ZERO
-    of_plans = [[_units_paid(fee, payment) for fee, payment in plan] for plan in paid]
-    return min(divide(unit_days_paid(of_plans, held), billed), ONE)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cell:
+    """Units that all charges of a metric treat alike: `values` are those of the properties by which any of them has
+    filters or groups.
+    """
+
+    values: Mapping[str, str | None]
+    units: Decimal
 
 
-def _units_paid(fee: Fee, payment: PaidInAdvance) -> UnitsPaid:
+class _Carried:
+    """The units of a recurring metric that a subscription took over at an upgrade, and which of their days older plans
+    were `paid` for. What was paid for one filter or group pays for no other, and a day that is paid once pays for one
+    charge: first for the one with the same code, then in the order of the plan.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        subscription: Subscription,
+        charge: Charge,
+        paid: Sequence[Sequence[_PaidFee]],
+        tz: tzinfo,
+    ) -> None:
+        definition = plan_definition(reader, subscription.plan_id)
+        self._metric = metric = definition.metrics[charge.billable_metric_id]
+        self._charge, self._paid = charge, paid
+        older = {fee.charge_id: old for plan in paid for fee, _ in plan if (old := _charge_of(reader, fee)) is not None}
+        self._buckets = {
+            _place(fee): _bucket_of(older.get(fee.charge_id), metric, fee) for plan in paid for fee, _ in plan
+        }
+        codes = {old.code for old in older.values()}
+        ours = [one for one in definition.charges if one.billable_metric_id == metric.id and one.pay_in_advance]
+        ordered = sorted(ours, key=lambda one: one.code not in codes)
+        before = ordered[: [one.id for one in ordered].index(charge.id)] if charge in ordered else []
+        begun = begins_at(subscription) or reader.now
+        scope = ChargeScope(
+            subscription=subscription,
+            currency=definition.plan.amount_currency,
+            window=usage_window(Window(start=begun, end=begun, duration=1), tz, subscription),
+            known_at=reader.known_at,
+            counted_until=begun - MICROSECOND,
+        )
+        keys = dict.fromkeys(
+            key
+            for one in (*older.values(), *before, charge)
+            for part in charge_parts(one, metric)
+            for key in (*part.filters.keys, *part.group_keys)
+        )
+        self._cells = [
+            _Cell(values=result.grouped_by, units=result.amounts.units)
+            for result in charge_results(reader, _by_values(charge, keys), metric, scope)
+        ]
+        self._before = [
+            (result.part.bucket, result.grouped_by)
+            for one in before
+            for result in charge_results(reader, replace(one, prorated=False), metric, scope)
+            if result.amounts.amount_cents > 0
+        ]
+
+    def share_paid(self, line: Fee, days: int) -> Decimal:
+        """The share of the units and of the `days` of a line that older plans were paid for."""
+        billed = multiply(whole_units(line), Decimal(days))
+        if billed <= ZERO:
+            return ZERO
+        return min(divide(total(self._unit_days_of(cell) for cell in self._cells_of(line)), billed), ONE)
+
+    def payments(self, line: Fee) -> list[PaidInAdvance]:
+        """The payments for units of the line."""
+        cells = self._cells_of(line)
+        return [
+            payment
+            for plan in self._paid
+            for fee, payment in plan
+            if payment.days_left and any(self._is_for(fee, cell) for cell in cells)
+        ]
+
+    def _cells_of(self, line: Fee) -> list[_Cell]:
+        bucket = _bucket_of(self._charge, self._metric, line)
+        return [cell for cell in self._cells if _is_in(cell, bucket, line.grouped_by)]
+
+    def _unit_days_of(self, cell: _Cell) -> Decimal:
+        taken = sum(_is_in(cell, *bucket) for bucket in self._before)
+        plans = [
+            [_units_paid(fee, payment, self._share_of(cell, fee)) for fee, payment in plan if self._is_for(fee, cell)]
+            for plan in self._paid
+        ]
+        return unit_days_paid(plans, cell.units, taken=multiply(cell.units, Decimal(taken)))
+
+    def _is_for(self, fee: Fee, cell: _Cell) -> bool:
+        return _is_in(cell, self._buckets[_place(fee)], fee.grouped_by)
+
+    def _share_of(self, cell: _Cell, fee: Fee) -> Decimal:
+        """The share of a cell in the units that are left of those of a fee."""
+        left = total(other.units for other in self._cells if self._is_for(fee, other))
+        return divide(cell.units, left) if left > ZERO else ZERO
+
+
+def _by_values(charge: Charge, keys: Iterable[str]) -> Charge:
+    """A charge that counts by the values of these properties, at no price."""
+    return replace(
+        charge,
+        charge_model=STANDARD.name,
+        properties={"amount": "0", "pricing_group_keys": list(keys)},
+        filters=(),
+        prorated=False,
+        accepts_target_wallet=False,
+        applied_pricing_unit=None,
+    )
+
+
+def _is_in(cell: _Cell, bucket: EventScope, group: Mapping[str, str | None]) -> bool:
+    return accepts_values(bucket, cell.values) and all(cell.values.get(key) == value for key, value in group.items())
+
+
+def _bucket_of(charge: Charge | None, metric: BillableMetric, fee: Fee) -> EventScope:
+    """The events that a fee of the charge prices; by the values on the fee if its filter is gone."""
+    for part in () if charge is None else charge_parts(charge, metric):
+        if fee.charge_filter_id == (part.filter.id if part.filter else None):
+            return part.bucket
+    return EventScope(matches=fee.filters or {})
+
+
+def _place(fee: Fee) -> Hashable:
+    """The charge, filter and group of a fee."""
+    return fee.charge_id, fee.charge_filter_id, frozenset(fee.grouped_by.items())
+
+
+def _units_paid(fee: Fee, payment: PaidInAdvance, share: Decimal) -> UnitsPaid:
     return UnitsPaid(
-        units=multiply(whole_units(fee), payment.unused_share),
+        units=multiply(multiply(whole_units(fee), payment.unused_share), share),
         days=payment.days_left,
         of_all=fee.event_transaction_id is None,
     )

@@ -20,7 +20,6 @@ from usagebill.core.fees import Fee
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import IN_ARREARS, InvoicingReason
 from usagebill.core.numbers import total
-from usagebill.core.paid_before import whole_units
 from usagebill.core.periods import Window as Span, is_empty
 from usagebill.core.periods.calendar import day_end, day_start
 from usagebill.core.plans import Charge, PlanDefinition
@@ -117,13 +116,8 @@ def renewals_of(reader: Reader, context: BillingContext, charge: Charge) -> list
     """The renewal of one charge, dated to the period that begins: its whole quantity, not prorated; or what a plan that
     follows another opens with. Days that older plans were paid for are left out.
     """
-    opens = _is_opening(context)
-    lines = _opening(reader, context, charge) if opens else _renewal(reader, context, charge)
-
-    def carried() -> Decimal:
-        return total(whole_units(line) for line in (lines if opens else _opening(reader, context, charge)))
-
-    return less_days_of_older_plans(reader, context, lines, carried=carried)
+    lines = (_opening if _is_opening(context) else _renewal)(reader, context, charge)
+    return less_days_of_older_plans(reader, context, charge, lines)
 
 
 def _renewal(reader: Reader, context: BillingContext, charge: Charge) -> list[Fee]:
