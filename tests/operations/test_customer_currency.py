@@ -170,3 +170,18 @@ def test_a_preview_is_refused_as_the_purchase_would_be(box: Scenario) -> None:
         {"customer": {"name": "Somebody"}, "plan_code": "dollars", "coupons": [OFF]},
     ):
         assert refused(box.send("POST", "/invoices/preview", fields)) == OTHER
+
+
+def test_a_plan_keeps_its_currency_while_subscriptions_have_prices_of_their_own_on_it(box: Scenario) -> None:
+    """Overrides follow the plan's amount and thresholds: 20 yen would become 0.20 euros."""
+    accepted(subscribe(box, "basic", plan_overrides={"name": "Ours"}), "subscription")
+    change = {"amount_currency": "JPY", "amount_cents": 20, "cascade_updates": True}
+    answer = box.send("PUT", "/plans/basic", {"plan": change})
+    assert refused(answer) == {"amount_currency": ["currencies_does_not_match"]}
+    assert "prices of their own on the plan 'basic', in EUR" in answer[1]["messages"]["amount_currency"][0]
+    for plan in (box.get("/plans/basic")["plan"], box.get("/subscriptions/sub")["subscription"]["plan"]):
+        assert (plan["amount_currency"], plan["amount_cents"]) == ("EUR", 1000)
+    # Other fields change with the same currency sent again, and all of them once nobody has such prices any more.
+    assert box.put("/plans/basic", plan={"amount_currency": "EUR", "name": "Base"})["plan"]["name"] == "Base"
+    box.delete("/subscriptions/sub")
+    assert box.put("/plans/basic", plan=change)["plan"]["amount_currency"] == "JPY"

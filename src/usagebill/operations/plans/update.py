@@ -9,7 +9,7 @@ from typing import Any
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.cascades import FixedChargeChange
-from usagebill.core.errors import placed
+from usagebill.core.errors import Invalid, placed
 from usagebill.core.plans import Charge, FixedCharge, Plan, monthly_flag, plan_errors
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.operations import taxes
@@ -52,7 +52,8 @@ _EDITABLE = (*_ALWAYS_EDITABLE, "code", "interval", "pay_in_advance", "amount_cu
 def update(work: Work, code: str, request: PlanInput) -> Plan:
     """Change the sent fields of a plan. Raises `NotFound` and `Invalid`.
 
-    Once a subscription has been on it, only names, description and amount change, and the prices of its charges.
+    Once a subscription has been on it, only names, description and amount change, and the prices of its charges; while
+    one has an override of it, its currency stays.
     `charges` and `fixed_charges` are whole lists: those not named by id are removed. `cascade_updates` passes changes
     on to overrides.
     """
@@ -104,6 +105,7 @@ def _changed(reader: Reader, before: Plan, request: PlanInput, *, used: bool) ->
     offered = value_or(request.offered_in_portal, before.offered_in_portal)
     after = replace(before, updated_at=reader.now, offered_in_portal=offered, **sent)
     refuse_taken_code(reader, after)
+    _refuse_currency_of_others(reader, before, after)
     if not used:
         # Both depend on the interval of this very body: without one, the plan bills by its interval.
         interval = value_or(request.interval, "")
@@ -123,6 +125,17 @@ def _changed(reader: Reader, before: Plan, request: PlanInput, *, used: bool) ->
             commitment = sent_commitment(reader, before.minimum_commitment, request.minimum_commitment)
         after = replace(after, minimum_commitment=commitment)
     return after
+
+
+def _refuse_currency_of_others(reader: Reader, before: Plan, after: Plan) -> None:
+    """Raises `Invalid` for another currency while subscriptions have overrides in this one: overrides follow the prices
+    and thresholds of their plan as numbers, which would be of another currency from now on.
+    """
+    if after.amount_currency == before.amount_currency:
+        return
+    if any(override.amount_currency == before.amount_currency for override in overrides_of(reader, before)):
+        reason = f"subscriptions have prices of their own on the plan {before.code!r}, in {before.amount_currency}"
+        raise Invalid(amount_currency="currencies_does_not_match", reasons={"amount_currency": reason})
 
 
 def _amount_changed(work: Work, plan: Plan, old_amount: int) -> None:
