@@ -464,6 +464,37 @@ def test_events_before_a_charge_in_advance_are_listed(box: Scenario) -> None:
     assert _billed_units(box, "unpriced") == 1
 
 
+@pytest.mark.parametrize("bill_from", ["now", "current_period", "start"])
+def test_events_before_a_start_in_the_past_are_listed_if_their_charge_in_advance_is_gone(
+    box: Scenario, bill_from: str
+) -> None:
+    metric = box.get("/billable_metrics/unpriced")["billable_metric"]["svc_id"]
+    box.plan(charge_in_advance_on(metric, amount="1", code="unpriced"), code="other")
+    box.travel_to("2024-03-10T12:00:00Z")
+    send(box, "early", code="unpriced", external_subscription_id="later")
+    box.travel_to("2024-03-11T12:00:00Z")
+    box.delete("/plans/other/charges/unpriced")
+    box.travel_to("2024-03-12T12:00:00Z")
+    box.subscribe("other", external_id="later", subscription_at="2024-03-05T00:00:00Z", bill_from=bill_from)
+    box.run_due()
+    assert _billed_units(box, "unpriced") == 0
+    assert unbilled(box) == [("early", "charge_not_found", True)]
+
+
+def test_usage_before_the_run_of_a_downgrade_is_listed_if_its_charge_in_advance_is_gone_by_then(box: Scenario) -> None:
+    metric = box.get("/billable_metrics/unpriced")["billable_metric"]["svc_id"]
+    box.plan(charge_in_advance_on(metric, amount="1", code="unpriced"), code="smaller")
+    box.put("/plans/basic", plan={"amount_cents": 100})
+    box.subscribe("smaller")
+    box.travel_to("2024-04-01T00:05:00Z")
+    send(box, "early", code="unpriced")
+    box.travel_to("2024-04-01T00:06:00Z")
+    box.delete("/plans/smaller/charges/unpriced")
+    box.travel_to("2024-05-02T00:00:00Z")
+    assert _billed_units(box, "unpriced") == 0
+    assert [(id, code) for id, code, _ in unbilled(box)] == [("early", "charge_not_found")]
+
+
 @pytest.mark.parametrize("ends", [False, True], ids=["running", "ended"])
 def test_a_seat_that_came_before_its_charge_in_advance_leaves_the_list_with_its_renewal(
     box: Scenario, ends: bool

@@ -209,6 +209,8 @@ def _in_advance(reader: Reader, subscription: Subscription, code: str) -> tuple[
             metric = reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
             if metric is None or metric.code != code:
                 continue
+            if charge.deleted_at is not None and charge.deleted_at <= begun:
+                continue  # It was gone when the first events of the subscription were billed.
             since = max(metric.created_at, charge.created_at, begun)
             ends = [instant for instant in (charge.deleted_at, replaced_at) if instant is not None]
             caught_up = caught_up_from(reader, subscription) if since == begun else None

@@ -1,0 +1,146 @@
+"""The audit finds wrong sums of plan changes, ends and thresholds in documents that add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from tests.rating.test_recounts import Plant, report_with
+from tests.scenarios import Scenario, charge_in_advance_on, charge_on, fixed_charge_on
+
+from usagebill.core.fees import Fee
+from usagebill.core.invoices.records import CreditType, Invoice
+from usagebill.core.numbers import divide, multiply
+from usagebill.runtime.work import Work
+from usagebill.storage.conditions import asc, eq
+
+OLDEST_FIRST = [asc("created_at"), asc("id")]
+TOTALS = ("sub_total_excluding_taxes", "sub_total_including_taxes", "total")
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Scenario]:
+    """October until the 16th on one plan, then on another until 10 November; everything that is prorated by days."""
+    with Scenario("2024-10-01T00:00:00Z") as box:
+        box.customer()
+        seats, opened = (box.metric(code, "unique_count_agg", recurring=True) for code in ("seats", "opened"))
+        level = box.metric("level", "weighted_sum_agg", recurring=True, weighted_interval="seconds")
+        charges = [
+            charge_on(seats, amount="31", prorated=True),
+            charge_on(box.metric("calls"), amount="1", min_amount_cents=6200),
+            charge_in_advance_on(opened, amount="31", prorated=True, invoiceable=True),
+            charge_on(level, amount="31"),
+        ]
+        desk, room = box.add_on("desk"), box.add_on("room")
+        fixed = [
+            fixed_charge_on(desk, amount="31", units=1, prorated=True),
+            fixed_charge_on(room, amount="31", units=1, prorated=True, pay_in_advance=True),
+        ]
+        for code, amount in (("basic", 3100), ("larger", 6200)):
+            commitment = {"amount_cents": 310_000}
+            terms: dict[str, Any] = {"fixed_charges": fixed, "minimum_commitment": commitment, "pay_in_advance": True}
+            box.plan(*charges, code=code, amount_cents=amount, **terms)
+        box.subscribe()
+        for metric, value in (("seats", "a"), ("opened", "a"), ("level", "10")):
+            box.event(metric, value=value)
+        box.travel_to("2024-10-16T12:00:00Z")
+        box.subscribe("larger")
+        box.travel_to("2024-11-10T12:00:00Z")
+        box.unsubscribe()
+        yield box
+
+
+def raised(work: Work, invoice: Invoice, cents: int, **fields: Any) -> None:
+    """The invoice over so many cents more, before and after taxes of nothing."""
+    totals = {f"{name}_amount_cents": getattr(invoice, f"{name}_amount_cents") + cents for name in TOTALS}
+    work.tx.replace(replace(invoice, **{**totals, **fields}))
+
+
+def more(fee_type: str, code: str, at: int, cents: int, *, minimum: bool = False) -> Plant:
+    """So many cents more on the fee at a position among those of an item, all the way up."""
+
+    def plant(work: Work) -> None:
+        fee = [
+            fee
+            for fee in work.tx.find(Fee, eq("fee_type", fee_type), order=OLDEST_FIRST)
+            if fee.item.code == code and bool(fee.true_up_parent_fee_id) == minimum
+        ][at]
+        amount = fee.amount_cents + cents
+        unit = divide(multiply(fee.precise_unit_amount, amount), Decimal(fee.amount_cents))
+        amounts: dict[str, Any] = {"amount_cents": amount, "precise_amount_cents": Decimal(amount)}
+        if fee.units == 1:
+            amounts["unit_amount_cents"] = amount
+        work.tx.replace(replace(fee, precise_unit_amount=unit, amount_details={}, **amounts))
+        invoice = work.tx.get(Invoice, fee.invoice_id or "")
+        assert invoice is not None
+        raised(work, invoice, cents, fees_amount_cents=invoice.fees_amount_cents + cents)
+
+    return plant
+
+
+DAY_TWICE = 100
+PLANTS: dict[str, Plant] = {
+    "the day of the upgrade, seats, old plan": more("charge", "seats", 0, DAY_TWICE),
+    "the day of the upgrade, seats, new plan": more("charge", "seats", 1, -DAY_TWICE),
+    "the day of the upgrade, fixed charge, old plan": more("fixed_charge", "desk", 0, DAY_TWICE),
+    "the day of the upgrade, fixed charge, new plan": more("fixed_charge", "desk", 1, -DAY_TWICE),
+    "the day of the upgrade, seats in advance": more("charge", "opened", 1, DAY_TWICE),
+    "a minimum by the hour, old plan": more("charge", "calls", 0, 1000, minimum=True),
+    "a minimum by the hour, end": more("charge", "calls", 2, 1000, minimum=True),
+    "a commitment that counts a fee that was credited": more("commitment", "basic", 0, -1500),
+    "a commitment at the end": more("commitment", "larger", 1, -2100),
+    "a month of the new plan twice": more("subscription", "larger", 0, 6200),
+    "a level that was lost": more("charge", "level", 1, -500),
+}
+
+
+def test_right_books_of_a_change_and_an_end_give_no_finding(box: Scenario) -> None:
+    report = box.billing.audit()
+    assert (report.findings, report.not_recounted) == ((), ())
+
+
+@pytest.mark.parametrize("wrong", PLANTS)
+def test_a_wrong_sum_of_a_change_or_an_end_is_found(box: Scenario, wrong: str) -> None:
+    assert "fee_recount" in {finding.check for finding in report_with(box, PLANTS[wrong]).findings}
+
+
+def deducting(cents: int) -> Plant:
+    """The invoice of the period deducts `cents` of what was billed ahead."""
+
+    def plant(work: Work) -> None:
+        (invoice,) = (
+            invoice
+            for invoice in work.tx.find(Invoice, eq("invoice_type", "subscription"))
+            if invoice.progressive_billing_credit_amount_cents
+        )
+        less = invoice.progressive_billing_credit_amount_cents - cents
+        lines = tuple(
+            replace(line, amount_cents=cents) if line.item_type is CreditType.INVOICE else line
+            for line in invoice.credits
+        )
+        raised(work, invoice, less, credits=lines, progressive_billing_credit_amount_cents=cents)
+
+    return plant
+
+
+@pytest.mark.parametrize("deducted", [0, 1000], ids=["nothing", "net of the coupon"])
+@pytest.mark.parametrize("downgrade", [True, False])
+def test_what_a_threshold_billed_and_the_period_does_not_deduct_is_found(downgrade: bool, deducted: int) -> None:
+    with Scenario("2024-05-10T00:00:00Z") as box:
+        box.customer()
+        charge = charge_on(box.metric("gb"), amount="1")
+        for code, amount in (("basic", 6200), ("small", 0)):
+            box.plan(charge, code=code, amount_cents=amount, usage_thresholds=[{"amount_cents": 1000}])
+        box.subscribe()
+        if downgrade:
+            box.subscribe("small")
+        box.travel_to("2024-06-01T00:05:00Z")
+        box.coupon(1000)
+        box.event("gb", value=20)
+        box.travel_to("2024-07-02T00:00:00Z")
+        assert box.billing.audit().findings == ()
+        found = {finding.check for finding in report_with(box, deducting(deducted)).findings}
+        assert "credits" in found
