@@ -9,7 +9,8 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -24,27 +25,35 @@ def _commands() -> Path:
 
 
 class OwnServer:
-    """A server on a free port, which can be stopped and started."""
+    """A server on a free port, which can be stopped and started. `folder` is new, or a copy of another server's."""
 
-    def __init__(self, folder: Path, port: int) -> None:
-        self.port = port
-        self.url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
-        self.commands = _commands()
+    def __init__(self, folder: Path, settings: Sequence[str] = (), commands: Path | None = None) -> None:
+        self.port = free_port()
+        self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+        self.commands = commands or _commands()
         self._folder = folder
-        self._run("initdb", "-D", str(folder), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+        self._settings = settings
+        if not (folder / "PG_VERSION").exists():
+            self.run("initdb", "-D", str(folder), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
 
-    def _run(self, command: str, *arguments: str) -> None:
-        # A server does not run as root; the tests may.
-        user = "nobody" if os.getuid() == 0 else None
-        environment = {**os.environ, "LD_LIBRARY_PATH": str(self.commands.parent / "lib")}
+    def run(self, command: str, *arguments: str, **environment: str) -> None:
+        """Run a command of PostgreSQL, or of the system, as the server's user: not as root, as which tests may run."""
+        program = self.commands / command
         subprocess.run(
-            [self.commands / command, *arguments],
-            env=environment,
+            [program if program.exists() else command, *arguments],
+            env={**self.environment, **environment},
+            cwd=self._folder.parent,
             check=True,
             timeout=120,
             stdout=subprocess.DEVNULL,
-            user=user,
+            user="nobody" if os.getuid() == 0 else None,
         )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of its commands, which are found before others."""
+        path = f"{self.commands}:{os.environ['PATH']}"
+        return {**os.environ, "PATH": path, "LD_LIBRARY_PATH": str(self.commands.parent / "lib")}
 
     def new_database(self) -> str:
         """The URL of a database without tables."""
@@ -54,12 +63,13 @@ class OwnServer:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{name}"
 
     def start(self) -> None:
-        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off"
+        settings = ("listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", *self._settings)
+        options = " ".join((f"-p {self.port}", *(f'-c "{setting}"' for setting in settings)))
         log = str(self._folder / "log")
-        self._run("pg_ctl", "-D", str(self._folder), "-w", "-t", "100", "-l", log, "-o", options, "start")
+        self.run("pg_ctl", "-D", str(self._folder), "-w", "-t", "100", "-l", log, "-o", options, "start")
 
     def stop(self, mode: str = "immediate") -> None:
-        self._run("pg_ctl", "-D", str(self._folder), "-w", "-m", mode, "stop")
+        self.run("pg_ctl", "-D", str(self._folder), "-w", "-m", mode, "stop")
 
     @property
     def process(self) -> int:
@@ -75,26 +85,36 @@ def free_port() -> int:
 
 
 @contextmanager
-def own_server() -> Iterator[OwnServer]:
-    """A running server, which is stopped afterwards."""
-    with tempfile.TemporaryDirectory(prefix="usagebill-outage-") as folder:
-        home = Path(folder)
-        # Its user has to reach it.
-        home.chmod(0o755)
-        place = home / "server"
-        place.mkdir(mode=0o700)
+def servers_folder() -> Iterator[Path]:
+    """A folder that belongs to the user of servers."""
+    with tempfile.TemporaryDirectory(prefix="usagebill-outage-") as name:
+        folder = Path(name)
         if os.getuid() == 0:
             import pwd
 
             nobody = pwd.getpwnam("nobody")
-            os.chown(place, nobody.pw_uid, nobody.pw_gid)
-        server = OwnServer(place, free_port())
-        server.start()
-        try:
+            os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+        yield folder
+
+
+@contextmanager
+def running(server: OwnServer) -> Iterator[OwnServer]:
+    """The server, which is stopped afterwards."""
+    server.start()
+    try:
+        yield server
+    finally:
+        with suppress(subprocess.CalledProcessError):
+            server.stop()
+
+
+@contextmanager
+def own_server() -> Iterator[OwnServer]:
+    """A new server, which runs, and is stopped afterwards."""
+    with servers_folder() as folder:
+        place = folder / "server"
+        with running(OwnServer(place)) as server:
             yield server
-        finally:
-            with suppress(subprocess.CalledProcessError):
-                server.stop()
 
 
 class Line:
@@ -151,3 +171,11 @@ def freeze(process: int) -> None:
 def thaw(process: int) -> None:
     """Let it go on."""
     os.kill(process, signal.SIGCONT)
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait until something holds, on a machine however busy."""
+    until = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ import httpx
 import psycopg
 import pytest
 
-from tests.outages.servers import Line, OwnServer, freeze, own_server, thaw
+from tests.outages.servers import Line, OwnServer, eventually, freeze, own_server, thaw
 from tests.service import Service
 from usagebill import Billing
 from usagebill.core.errors import DatabaseUnavailable, OutcomeUnknown
@@ -51,12 +51,6 @@ def is_back(billing: Billing) -> bool:
     except DatabaseUnavailable:
         return False
     return True
-
-
-def eventually(holds: Callable[[], bool], seconds: float) -> None:
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until
 
 
 def test_a_stopped_database_is_said_at_once_and_used_again_at_once(server: OwnServer, database: str) -> None:

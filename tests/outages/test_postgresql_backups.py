@@ -1,8 +1,9 @@
-"""The commands of the page about PostgreSQL, on a server whose rows are behind row security: a dump is whole."""
+"""The commands of the page about backups of PostgreSQL: a dump of rows behind row security is whole, and a server goes
+back to any second.
+"""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.outages.servers import OwnServer, own_server
+from tests.outages.servers import OwnServer, eventually, own_server, running, servers_folder
 from tests.scenarios import plan_fields
 from tests.service import command_here
 from tests.test_docs import ROOT, blocks
@@ -20,7 +21,8 @@ from usagebill.core.customers import Customer
 pytestmark = [pytest.mark.slow, pytest.mark.second_engine]
 
 PAGE = (ROOT / "docs" / "postgresql.md").read_text(encoding="utf-8")
-DUMP, RESTORE = (block.text for block in blocks(PAGE.partition("\n## Backups\n")[2], "sh")[:2])
+DUMP, RESTORE, BASE, COPY, DONE = (block.text for block in blocks(PAGE.partition("\n## Backups\n")[2], "sh")[:5])
+(ARCHIVING,) = (block.text for block in blocks(PAGE.partition("\n## Back to any second\n")[2], "ini"))
 
 
 def run(script: str, server: OwnServer, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -29,10 +31,9 @@ def run(script: str, server: OwnServer, folder: Path, **environment: str) -> sub
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m usagebill "$@"\n', encoding="utf-8")
     program.chmod(0o755)
     known = {
-        **os.environ,
+        **server.environment,
         **environment,
-        "PATH": f"{folder}:{server.commands}:{os.environ['PATH']}",
-        "LD_LIBRARY_PATH": str(server.commands.parent / "lib"),
+        "PATH": f"{folder}:{server.environment['PATH']}",
         "PYTHONPATH": str(ROOT / "src"),
     }
     return subprocess.run(
@@ -82,3 +83,62 @@ def test_a_dump_that_fails_is_not_taken_for_a_backup(tmp_path: Path) -> None:
         failed = run(DUMP, server, tmp_path, USAGEBILL_DB=missing)
     assert failed.returncode != 0
     assert not (tmp_path / "billing.dump").exists()
+
+
+def value(server: OwnServer, question: str) -> str:
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        row = connection.execute(question.encode()).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def bill(billing: Billing, name: str) -> str:
+    """A customer with a bill, and an event; the number of the bill."""
+    billing.customers.upsert(external_id=name, currency="EUR")
+    billing.subscriptions.create(external_customer_id=name, external_id=name, plan_code="pro")
+    billing.events.ingest([{"transaction_id": name, "external_subscription_id": name, "code": "calls"}])
+    billing.run_due()
+    (invoice,) = billing.invoices.list(external_customer_id=name).items
+    return invoice.number
+
+
+def test_a_server_goes_back_to_a_second_and_on_from_there(tmp_path: Path) -> None:
+    with servers_folder() as backup:
+        (backup / "wal").mkdir()
+        (backup / "wal").chmod(0o777)
+        settings = [
+            "=".join(part.strip() for part in line.replace("/backup", str(backup)).split("=", 1)).replace("'", "")
+            for line in ARCHIVING.splitlines()
+        ]
+        with running(OwnServer(backup / "server", settings)) as server:
+            with Billing(server.url) as billing:
+                billing.plans.create(**plan_fields(code="pro", amount_cents=3100, pay_in_advance=True))
+                billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
+                before = [bill(billing, "in-the-base-backup")]
+                server.run("sh", "-euc", BASE.replace("/backup", str(backup)), USAGEBILL_SERVER=server.url)
+                before.append(bill(billing, "in-the-log"))
+                moment = value(server, "SELECT clock_timestamp()")
+                taken_back = bill(billing, "after-that-second")
+            segment = value(server, "SELECT pg_walfile_name(pg_switch_wal())")
+            eventually(lambda: (backup / "wal" / segment).exists())
+            assert value(server, "SELECT failed_count FROM pg_stat_archiver") == "0"
+            # And then its disk is gone.
+            server.stop()
+            server.run("sh", "-euc", COPY.replace("/backup", str(backup)), GO_BACK_TO=moment)
+            with running(OwnServer(backup / "restored", settings)) as restored:
+                eventually(lambda: value(restored, "SELECT pg_is_in_recovery()") == "False")
+                done = run(DONE, restored, tmp_path, RESTORED_SERVER=restored.url, RESTORED_DB=restored.url)
+                assert (done.returncode, "0 found" in done.stdout) == (0, True), done.stderr
+                with Billing(restored.url) as billing:
+                    assert sorted(one.number for one in billing.invoices.list().items) == sorted(before)
+                    assert {one.transaction_id for one in billing.events.list().items} == {
+                        "in-the-base-backup",
+                        "in-the-log",
+                    }
+                    # What was taken back is done again, with the number that it had.
+                    assert bill(billing, "after-that-second") == taken_back
+                    assert bill(billing, "later") not in {*before, taken_back}
+                    assert billing.audit().findings == ()
+                assert "recovery" not in (backup / "restored" / "postgresql.auto.conf").read_text(encoding="utf-8")
+                segment = value(restored, "SELECT pg_walfile_name(pg_switch_wal())")
+                eventually(lambda: (backup / "wal" / segment).exists())

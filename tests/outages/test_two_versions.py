@@ -6,8 +6,7 @@ import json
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +16,7 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
+from tests.outages.servers import eventually
 from tests.postgresql import new_database
 from tests.service import ENVIRONMENT, ROOT, Service, command
 from usagebill import Billing
@@ -30,8 +30,6 @@ from usagebill.storage.sqlite.schema import InUse, NewerFile, NoSystem, NotUpgra
 pytestmark = [pytest.mark.slow, pytest.mark.second_engine]
 
 NEWER = schema.VERSION + 1
-# On a machine however busy.
-SECONDS = 60.0
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -88,12 +86,6 @@ def customers(service: Service) -> set[str]:
 
 def upsert(service: Service, id: str) -> Any:
     return service.client.post("/api/v1/customers", json={"customer": {"external_id": id, "name": "Acme"}})
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < until
 
 
 def let_time_pass(database: str) -> None:

@@ -30,6 +30,7 @@ from usagebill.storage.postgresql.locks import Locks, is_held_by
 from usagebill.storage.postgresql.memory import Memory
 from usagebill.storage.postgresql.pending import Pending, WriteSpeed, WritesRefused
 from usagebill.storage.postgresql.pool import Driver, Pool, roll_back
+from usagebill.storage.postgresql.poolers import check_sessions
 from usagebill.storage.postgresql.row_scope import RowScope
 from usagebill.storage.postgresql.schema import (
     CURRENT,
@@ -167,6 +168,7 @@ class PostgresStore:
             encoding = driver.info.parameter_status("server_encoding")
             if encoding != "UTF8":
                 raise UnusableServer(f"usagebill needs a database in UTF8; this one uses {encoding}")
+            check_sessions(driver, partial(psycopg.connect, self.url, autocommit=True))
             connection = Connection(driver, scope=RowScope(None))
             # Closing the connection undoes what was not committed.
             driver.execute((_READ if self._read_only else _WRITE).encode())
