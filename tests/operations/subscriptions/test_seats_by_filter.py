@@ -90,3 +90,30 @@ def test_seats_in_arrears_beside_those_in_advance_were_not_paid_for(box: Scenari
     """The seat in the US is paid in arrears for 15 days, and in advance for 16."""
     in_arrears = charge_on(seats, amount="0", prorated=True, filters=[US])
     assert october(box, [*charges(seats, [EU]), in_arrears], charges(seats, [EU], [US]), "eu", "us") == 62_00
+
+
+def in_arrears(metric: str, *terms: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """Charges in arrears, as `charges`."""
+    return [
+        charge_on(metric, amount="0" if filters else "31", prorated=True, **({"filters": filters} if filters else {}))
+        for filters in terms
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "ahead_then", "arrears_then", "credited"),
+    [
+        pytest.param([None, None], [], [None], 2 * 2 * 16, id="two charges, then one in arrears"),
+        pytest.param([[EU], [US]], [], [None], 2 * 16, id="each in a charge of its own, then all in arrears"),
+        pytest.param([[EU], [US]], [[EU]], [[US]], 16, id="then one in advance and the other in arrears"),
+        pytest.param([None], [[EU]], [[US]], 16, id="all, then one in advance and the other in arrears"),
+        pytest.param([[EU]], [[EU]], [[US]], 0, id="one, then that one in advance and the other in arrears"),
+        pytest.param([None, None], [None], [None], 2 * 16, id="two charges, one of them then in arrears"),
+    ],
+)
+def test_only_what_is_billed_again_in_arrears_is_credited(
+    box: Scenario, seats: str, old: list[Any], ahead_then: list[Any], arrears_then: list[Any], credited: int
+) -> None:
+    new = [*charges(seats, *ahead_then), *in_arrears(seats, *arrears_then)]
+    billed = 31 * 2 * len(old) if None in old else 31 * len(old)
+    assert october(box, charges(seats, *old), new, "eu", "us") == (billed - credited) * 100

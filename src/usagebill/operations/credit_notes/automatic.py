@@ -16,7 +16,6 @@ from usagebill.core.invoices.life_cycle import UNDONE, InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.totals import Surplus
 from usagebill.core.numbers import ZERO, round_cents
-from usagebill.core.paid_before import share_held
 from usagebill.core.subscriptions import Subscription, TerminationCredit
 from usagebill.core.taxes import tax_keys
 from usagebill.core.unused_time import (
@@ -32,8 +31,14 @@ from usagebill.queries.credit_note_balance import balance_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.progressive_credits import billed_together
 from usagebill.queries.subscriptions import upgraded_from
-from usagebill.rating.fees.paid_before import fees_in_advance, paid_from, share_paid_before
-from usagebill.rating.fees.renewals import recurring_in_advance, units_held
+from usagebill.rating.fees.paid_before import (
+    charge_of,
+    fees_in_advance,
+    paid_from,
+    share_paid_before,
+    shares_billed_in_arrears,
+)
+from usagebill.rating.fees.renewals import recurring_in_advance
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, desc, eq, ne, related
@@ -92,26 +97,28 @@ def on_late_activation(work: Work, contract: Contract, until: date) -> CreditNot
 
 def on_carried_usage(work: Work, ended: Contract, following: Subscription) -> list[CreditNote]:
     """Credit what was paid in advance for recurring usage that `following`, after an upgrade, is billed in arrears: the
-    days left, or without proration the whole price, of the units that are left.
+    days left, or without proration the whole price, of the units that are left and not billed in advance again.
     """
-    paid_charges = recurring_in_advance(plan_definition(work, ended.plan.id, ended.plan))
-    if not paid_charges:
+    definition = plan_definition(work, ended.plan.id, ended.plan)
+    paid_for = dict.fromkeys(charge.billable_metric_id for charge in recurring_in_advance(definition))
+    if not paid_for:
         return []
     next_plan = plan_definition(work, following.plan_id)
     in_arrears = {
         charge.billable_metric_id for charge in next_plan.charges if charge.invoiceable and not charge.pay_in_advance
-    } - {charge.billable_metric_id for charge in recurring_in_advance(next_plan)}
+    }
     items: dict[str, list[tuple[Fee, Decimal]]] = {}
-    for charge in paid_charges:
-        if charge.billable_metric_id not in in_arrears:
+    for metric_id in paid_for:
+        if metric_id not in in_arrears:
             continue
-        held = units_held(work, ended, charge)
         for paid in (ended.subscription, *upgraded_from(work, ended.subscription)):
-            fees = fees_in_advance(work, paid, eq("billable_metric_id", charge.billable_metric_id), since=work.now)
-            share = share_held(held, fees)
+            fees = fees_in_advance(work, paid, eq("billable_metric_id", metric_id), since=work.now)
+            shares = shares_billed_in_arrears(work, ended, next_plan, definition.metrics[metric_id], fees)
             for fee in fees:
-                left_out = share_paid_before(work, paid, fee, ended.zone) if charge.prorated else ZERO
-                owed = _carried(work, ended, fee, share, prorated=charge.prorated, left_out=left_out)
+                charge = charge_of(work, fee)
+                prorated = charge is None or charge.prorated
+                left_out = share_paid_before(work, paid, fee, ended.zone) if prorated else ZERO
+                owed = _carried(work, ended, fee, shares[fee.id], prorated=prorated, left_out=left_out)
                 if owed is not None:
                     items.setdefault(fee.invoice_id or "", []).append((owed.fee, owed.amount))
     return [

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.charge_parts import charge_parts
+from usagebill.core.contracts import Contract
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.days import days_billed
 from usagebill.core.fees import Fee, FeeType
@@ -24,11 +25,12 @@ from usagebill.core.paid_before import (
     less_days_paid,
     less_paid_before,
     paid_before_cents,
+    share_held,
     unit_days_paid,
     whole_units,
 )
 from usagebill.core.periods import Succession, Window
-from usagebill.core.plans import Charge
+from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.pricing.standard import STANDARD
 from usagebill.core.subscriptions import Subscription, begins_at
 from usagebill.queries.billing_periods import BillingContext
@@ -36,6 +38,7 @@ from usagebill.queries.fees import fees_before
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import upgraded_from
 from usagebill.rating.charge_scope import ChargeScope, usage_window
+from usagebill.rating.current_usage import contract_window
 from usagebill.rating.usage import charge_results
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, any_of, asc, at_least, at_most, eq, missing, related, within
@@ -79,7 +82,7 @@ def share_paid_before(reader: Reader, subscription: Subscription, fee: Fee, tz: 
     """The share of a fee in advance of `subscription` for recurring usage, from now on, that older plans were paid for:
     these days of its units are left out of it.
     """
-    last, charge = fee.to_datetime, _charge_of(reader, fee)
+    last, charge = fee.to_datetime, charge_of(reader, fee)
     if last is None or charge is None or not paid_before_cents(fee):
         return ZERO
     paid = _paid_for_units(reader, subscription, fee, reader.now, tz, until=last)
@@ -105,7 +108,7 @@ def paid_from(reader: Reader, fee: Fee) -> datetime:
     which it was billed.
     """
     first = fee.from_datetime or fee.created_at
-    charge = _charge_of(reader, fee)
+    charge = charge_of(reader, fee)
     if charge is not None and not charge.prorated:
         return first
     if fee.invoice_id is not None:
@@ -199,10 +202,59 @@ class _Cell:
     units: Decimal
 
 
+_Places = Sequence[tuple[EventScope, Mapping[str, str | None]]]
+
+
+class _Units:
+    """The units of a recurring metric that are carried over an upgrade, told apart by what `fees` in advance were paid
+    for and what the `charges` of the next plan price.
+    """
+
+    def __init__(
+        self, reader: Reader, metric: BillableMetric, scope: ChargeScope, fees: Iterable[Fee], charges: Sequence[Charge]
+    ) -> None:
+        self._reader, self._metric, self._scope = reader, metric, scope
+        self.fees = list(fees)
+        self.older = {fee.charge_id: old for fee in self.fees if (old := charge_of(reader, fee)) is not None}
+        self._buckets = {_place(fee): _bucket_of(self.older.get(fee.charge_id), metric, fee) for fee in self.fees}
+        keys = dict.fromkeys(
+            key
+            for charge in (*self.older.values(), *charges)
+            for part in charge_parts(charge, metric)
+            for key in (*part.filters.keys, *part.group_keys)
+        )
+        uncharged = next(iter((*charges, *self.older.values())))
+        self.cells = [
+            _Cell(values=result.grouped_by, units=result.amounts.units)
+            for result in charge_results(reader, _by_values(uncharged, keys), metric, scope)
+        ]
+
+    def are_paid(self, cell: _Cell, fee: Fee) -> bool:
+        """Whether the fee was paid for units of the cell."""
+        return _is_in(cell, self._buckets[_place(fee)], fee.grouped_by)
+
+    def of_line(self, charge: Charge, line: Fee) -> list[_Cell]:
+        """The cells that a line of a charge prices."""
+        bucket = _bucket_of(charge, self._metric, line)
+        return [cell for cell in self.cells if _is_in(cell, bucket, line.grouped_by)]
+
+    def priced_by(self, charges: Iterable[Charge]) -> list[_Places]:
+        """The filters and groups in which each charge asks for money."""
+        return [
+            [
+                (result.part.bucket, result.grouped_by)
+                for result in charge_results(self._reader, replace(charge, prorated=False), self._metric, self._scope)
+                if result.amounts.amount_cents > 0
+            ]
+            for charge in charges
+        ]
+
+
 class _Carried:
-    """The units of a recurring metric that a subscription took over at an upgrade, and which of their days older plans
-    were `paid` for. What was paid for one filter or group pays for no other, and a day that is paid once pays for one
-    charge: first for the one with the same code, then in the order of the plan.
+    """What a subscription took over at an upgrade, and which of its days older plans were `paid` for.
+
+    What was paid for one filter or group pays for no other, and a day that is paid once pays for one charge: first for
+    the one with the same code, then in the order of the plan.
     """
 
     def __init__(
@@ -214,17 +266,7 @@ class _Carried:
         tz: tzinfo,
     ) -> None:
         definition = plan_definition(reader, subscription.plan_id)
-        self._metric = metric = definition.metrics[charge.billable_metric_id]
-        self._charge, self._paid = charge, paid
-        older = {fee.charge_id: old for plan in paid for fee, _ in plan if (old := _charge_of(reader, fee)) is not None}
-        self._buckets = {
-            _place(fee): _bucket_of(older.get(fee.charge_id), metric, fee) for plan in paid for fee, _ in plan
-        }
-        codes = {old.code for old in older.values()}
-        ours = [one for one in definition.charges if one.billable_metric_id == metric.id and one.pay_in_advance]
-        ordered = sorted(ours, key=lambda one: one.code not in codes)
-        before = ordered[: [one.id for one in ordered].index(charge.id)] if charge in ordered else []
-        begun = begins_at(subscription) or reader.now
+        metric, begun = definition.metrics[charge.billable_metric_id], begins_at(subscription) or reader.now
         scope = ChargeScope(
             subscription=subscription,
             currency=definition.plan.amount_currency,
@@ -232,59 +274,103 @@ class _Carried:
             known_at=reader.known_at,
             counted_until=begun - MICROSECOND,
         )
-        keys = dict.fromkeys(
-            key
-            for one in (*older.values(), *before, charge)
-            for part in charge_parts(one, metric)
-            for key in (*part.filters.keys, *part.group_keys)
-        )
-        self._cells = [
-            _Cell(values=result.grouped_by, units=result.amounts.units)
-            for result in charge_results(reader, _by_values(charge, keys), metric, scope)
-        ]
-        self._before = [
-            (result.part.bucket, result.grouped_by)
-            for one in before
-            for result in charge_results(reader, replace(one, prorated=False), metric, scope)
-            if result.amounts.amount_cents > 0
-        ]
+        self._charge, self._paid = charge, paid
+        ours = _in_advance_for(definition, metric)
+        self._units = units = _Units(reader, metric, scope, (fee for plan in paid for fee, _ in plan), [*ours, charge])
+        ordered = _same_codes_first(ours, units.older.values())
+        before = ordered[: ordered.index(charge)] if charge in ordered else []
+        self._before = units.priced_by(before)
+        gave_back = any(payment.given_back for plan in paid for _, payment in plan)
+        self._ours = units.priced_by(ours) if gave_back else []
 
     def share_paid(self, line: Fee, days: int) -> Decimal:
         """The share of the units and of the `days` of a line that older plans were paid for."""
         billed = multiply(whole_units(line), Decimal(days))
         if billed <= ZERO:
             return ZERO
-        return min(divide(total(self._unit_days_of(cell) for cell in self._cells_of(line)), billed), ONE)
+        return min(divide(total(map(self._unit_days_of, self._units.of_line(self._charge, line))), billed), ONE)
 
     def payments(self, line: Fee) -> list[PaidInAdvance]:
         """The payments for units of the line."""
-        cells = self._cells_of(line)
+        cells = self._units.of_line(self._charge, line)
         return [
             payment
             for plan in self._paid
             for fee, payment in plan
-            if payment.days_left and any(self._is_for(fee, cell) for cell in cells)
+            if payment.days_left and any(self._units.are_paid(cell, fee) for cell in cells)
         ]
 
-    def _cells_of(self, line: Fee) -> list[_Cell]:
-        bucket = _bucket_of(self._charge, self._metric, line)
-        return [cell for cell in self._cells if _is_in(cell, bucket, line.grouped_by)]
-
     def _unit_days_of(self, cell: _Cell) -> Decimal:
-        taken = sum(_is_in(cell, *bucket) for bucket in self._before)
+        taken = _times_priced(cell, self._before)
         plans = [
-            [_units_paid(fee, payment, self._share_of(cell, fee)) for fee, payment in plan if self._is_for(fee, cell)]
+            [
+                _units_paid(fee, payment, self._share_of(cell, fee, payment))
+                for fee, payment in plan
+                if self._units.are_paid(cell, fee)
+            ]
             for plan in self._paid
         ]
         return unit_days_paid(plans, cell.units, taken=multiply(cell.units, Decimal(taken)))
 
-    def _is_for(self, fee: Fee, cell: _Cell) -> bool:
-        return _is_in(cell, self._buckets[_place(fee)], fee.grouped_by)
+    def _share_of(self, cell: _Cell, fee: Fee, payment: PaidInAdvance) -> Decimal:
+        """The share of a cell in the units that are left of those of a fee. What was given back was for units that are
+        not billed in advance again.
+        """
+        of_fee = [other for other in self._units.cells if self._units.are_paid(other, fee)]
+        if payment.given_back:
+            of_fee = [other for other in of_fee if _times_priced(other, self._ours)] or of_fee
+        left = total(other.units for other in of_fee)
+        return divide(cell.units, left) if left > ZERO and cell in of_fee else ZERO
 
-    def _share_of(self, cell: _Cell, fee: Fee) -> Decimal:
-        """The share of a cell in the units that are left of those of a fee."""
-        left = total(other.units for other in self._cells if self._is_for(fee, other))
-        return divide(cell.units, left) if left > ZERO else ZERO
+
+def shares_billed_in_arrears(
+    reader: Reader, ended: Contract, following: PlanDefinition, metric: BillableMetric, fees: Sequence[Fee]
+) -> dict[str, Decimal]:
+    """By id of each of the fees in advance for a recurring metric, the share of its units that are left and that the
+    next plan does not bill in advance: a charge in advance deducts one payment.
+    """
+    if not fees:
+        return {}
+    scope = ChargeScope(
+        subscription=ended.subscription,
+        currency=ended.plan.amount_currency,
+        window=contract_window(reader, ended),
+        counted_until=reader.now,
+    )
+    ahead = _in_advance_for(following, metric)
+    units = _Units(reader, metric, scope, fees, ahead)
+    priced = units.priced_by(ahead)
+    payers = _same_codes_first(list(units.older.values()), ahead)
+
+    priced_places = {_place(fee) for fee in fees if fee.amount_cents + paid_before_cents(fee) > 0}
+    paying = [fee for fee in fees if _place(fee) in priced_places]
+
+    def is_left(cell: _Cell, fee: Fee) -> bool:
+        of_cell = {paid.charge_id for paid in paying if units.are_paid(cell, paid)}
+        left = [payer.id for payer in payers if payer.id in of_cell][_times_priced(cell, priced) :]
+        return units.are_paid(cell, fee) and fee.charge_id in left
+
+    return {
+        fee.id: share_held(
+            total(cell.units for cell in units.cells if is_left(cell, fee)),
+            [paid for paid in fees if _place(paid) == _place(fee)],
+        )
+        for fee in fees
+    }
+
+
+def _in_advance_for(definition: PlanDefinition, metric: BillableMetric) -> list[Charge]:
+    return [one for one in definition.charges if one.billable_metric_id == metric.id and one.pay_in_advance]
+
+
+def _same_codes_first(charges: Sequence[Charge], others: Iterable[Charge]) -> list[Charge]:
+    codes = {other.code for other in others}
+    return sorted(charges, key=lambda charge: charge.code not in codes)
+
+
+def _times_priced(cell: _Cell, charges: Sequence[_Places]) -> int:
+    """How many of the charges ask for money for the cell."""
+    return sum(any(_is_in(cell, *place) for place in places) for places in charges)
 
 
 def _by_values(charge: Charge, keys: Iterable[str]) -> Charge:
@@ -333,12 +419,13 @@ def _given_back(reader: Reader, fee: Fee) -> Decimal:
     return total(item.precise_amount_cents for note in notes for item in note.items if item.fee_id == fee.id)
 
 
-def _charge_of(reader: Reader, fee: Fee) -> Charge | None:
+def charge_of(reader: Reader, fee: Fee) -> Charge | None:
+    """The charge of a fee, though it may be removed by now; None if it has none."""
     return reader.tx.get(Charge, fee.charge_id, deleted=True) if fee.charge_id else None
 
 
 def _is_in_advance(reader: Reader, fee: Fee) -> bool:
-    charge = _charge_of(reader, fee)
+    charge = charge_of(reader, fee)
     return fee.pay_in_advance if charge is None else charge.pay_in_advance
 
 

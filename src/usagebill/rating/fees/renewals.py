@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from decimal import Decimal
 
 from usagebill.core.aggregation import Window
-from usagebill.core.contracts import Contract
 from usagebill.core.days import local_date
 from usagebill.core.fees import Fee
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import IN_ARREARS, InvoicingReason
-from usagebill.core.numbers import total
 from usagebill.core.periods import Window as Span, is_empty
 from usagebill.core.periods.calendar import day_end, day_start
 from usagebill.core.plans import Charge, PlanDefinition
@@ -27,7 +24,6 @@ from usagebill.core.subscriptions import Subscription, begins_at
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.charge_scope import ChargeScope, usage_window
-from usagebill.rating.current_usage import contract_window
 from usagebill.rating.fees.charges import UsageToBill, charge_fee
 from usagebill.rating.fees.paid_before import less_days_of_older_plans
 from usagebill.rating.usage import charge_results
@@ -172,20 +168,6 @@ def _opening(reader: Reader, context: BillingContext, charge: Charge) -> list[Fe
         for result in charge_results(reader, charge, metric, scope)
         if result.amounts.units
     ]
-
-
-def units_held(reader: Reader, contract: Contract, charge: Charge) -> Decimal:
-    """The quantity of a recurring charge at this moment, in all filters and groups."""
-    definition = plan_definition(reader, contract.plan.id)
-    scope = ChargeScope(
-        subscription=contract.subscription,
-        currency=definition.plan.amount_currency,
-        window=contract_window(reader, contract),
-        counted_until=reader.now,
-    )
-    metric = definition.metrics[charge.billable_metric_id]
-    whole = replace(charge, prorated=False)
-    return total(result.amounts.units for result in charge_results(reader, whole, metric, scope))
 
 
 def _coming(context: BillingContext) -> tuple[datetime, datetime]:
