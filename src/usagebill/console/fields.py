@@ -36,6 +36,8 @@ class Kind(StrEnum):
     # A text, with the choices as suggestions.
     SUGGESTED = "suggested"
     FLAG = "flag"
+    # A text that is never shown again; an empty one leaves what there is.
+    SECRET = "secret"
     # Values apart by commas.
     LIST = "list"
     # A name and its values on each line: `region: us, eu`.
@@ -56,6 +58,8 @@ class Field:
     required: bool = False
     hint: str = ""
     within: str = ""
+    # The values of the form's choice (`Form.chooser`) that the field belongs to; all without any.
+    only_for: Sequence[str] = ()
     item: Callable[[str, Sequence[str]], object] = lambda name, values: {"key": name, "values": values}
     line: Callable[[Mapping[str, Any]], tuple[str, Sequence[str]]] = lambda item: (item["key"], item["values"])
 
@@ -148,7 +152,7 @@ def values_of(
 
 def text_of(field: Field, value: object, currency: str = "USD") -> str:
     """A value of a record as its field shows it."""
-    if value is None or value is False:
+    if value is None or value is False or field.kind == Kind.SECRET:
         return ""
     if field.kind == Kind.FLAG:
         return "yes"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from usagebill.console.fields import Field, Kind, choices, text_of, value_of
@@ -11,7 +11,10 @@ from usagebill.core.aggregation import AGGREGATIONS
 from usagebill.core.billable_metrics import ROUNDING_FUNCTIONS, WEIGHTED_INTERVALS
 from usagebill.core.coupons import CouponExpiration, CouponFrequency, CouponType
 from usagebill.core.entitlements import ValueType
+from usagebill.core.payment_providers import KINDS
 from usagebill.core.periods.calendar import BillingTime, Interval
+from usagebill.core.sync_connections import KINDS as SYNC_KINDS
+from usagebill.core.tax_providers import KINDS as TAX_KINDS
 from usagebill.core.webhooks import SignatureAlgorithm
 
 
@@ -35,6 +38,10 @@ class Form:
     about: str = ""
     # Whether the operation that makes a record also changes it.
     is_upsert: bool = False
+    # What is chosen before the rest is asked: `only_for` of fields names values of it.
+    chooser: Field | None = None
+    # What a new record has unless it is changed.
+    filled: Mapping[str, str] = field(default_factory=dict)
 
 
 _NAME = Field("name", "Name", required=True)
@@ -71,6 +78,24 @@ def _threshold(currency: str, amounts: Sequence[str]) -> Mapping[str, object]:
 def _threshold_line(threshold: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
     currency = threshold["currency"]
     return currency, [text_of(Field("thresholds", "", Kind.MONEY), threshold["amount_cents"], currency)]
+
+
+def _credential(name: str, label: str, kind: Kind = Kind.SECRET) -> Field:
+    """A credential of those payment providers that have it."""
+    users = [provider for provider in KINDS.values() if name in (*provider.required, *provider.optional)]
+    optional = all(name in provider.optional for provider in users)
+    hint = "Without it, the provider's notices are refused; for some it is fetched. " if optional else ""
+    return Field(
+        name,
+        label,
+        kind,
+        hint=f"{hint}Empty on a change: the one that it has",
+        only_for=[provider.name for provider in users],
+    )
+
+
+def _kinds_with(setting: str) -> Sequence[str]:
+    return [provider.name for provider in KINDS.values() if setting in provider.settings]
 
 
 FORMS: Sequence[Form] = (
@@ -274,6 +299,70 @@ FORMS: Sequence[Form] = (
         update="webhook_endpoints.update",
         key="svc_id",
         about="Every message is sent to it; programs choose among them.",
+    ),
+    Form(
+        "payment-connections",
+        "payment provider",
+        "payment_connections.create",
+        (
+            _NAME,
+            _credential("secret_key", "Secret key"),
+            _credential("access_token", "Access token"),
+            _credential("api_key", "API key"),
+            _credential("client_id", "Client id"),
+            _credential("client_secret", "Client secret"),
+            _credential("merchant_account", "Merchant account"),
+            _credential("flow_id", "Flow of payment pages"),
+            _credential("webhook_secret", "Secret of its notices"),
+            _credential("hmac_key", "HMAC key of its notices"),
+            _credential("signature_key", "Signature key of its notices"),
+            Field("live", "Payments are real: it is not a test account", Kind.FLAG),
+            Field("live_prefix", "Prefix of the live address", only_for=_kinds_with("live_prefix")),
+            Field("success_redirect_url", "Customers come back to", hint="https://..., after a payment page"),
+            Field("supports_3ds", "Cards are confirmed by 3-D Secure", Kind.FLAG, only_for=_kinds_with("supports_3ds")),
+            Field(
+                "require_terms_of_service_consent",
+                "Payment pages ask for consent to your terms",
+                Kind.FLAG,
+                only_for=_kinds_with("require_terms_of_service_consent"),
+            ),
+            Field("url", "Address of its API", hint="Empty: its public address"),
+        ),
+        update="payment_connections.update",
+        made_with=(_CODE,),
+        chooser=Field("kind", "Provider", Kind.CHOICE, [(kind.name, kind.title) for kind in KINDS.values()]),
+        filled={"live": "yes"},
+        about="Collects invoices. Customers name it by its code.",
+    ),
+    Form(
+        "tax-connections",
+        "tax provider",
+        "tax_connections.create",
+        (
+            _NAME,
+            Field("url", "Address", required=True, hint="Like https://taxes.example"),
+            Field("api_key", "API key", Kind.SECRET, hint="Empty on a change: the one that it has"),
+        ),
+        update="tax_connections.update",
+        made_with=(_CODE, Field("kind", "System", Kind.CHOICE, choices(TAX_KINDS))),
+        about="Computes the taxes of invoices.",
+    ),
+    Form(
+        "sync-connections",
+        "connection",
+        "sync_connections.create",
+        (
+            _NAME,
+            Field("url", "Address of your bridge", required=True, hint="Like https://books.example"),
+            Field("api_key", "API key", Kind.SECRET, hint="Empty on a change: the one that it has"),
+            Field("sync_invoices", "It is sent invoices", Kind.FLAG),
+            Field("sync_credit_notes", "It is sent credit notes", Kind.FLAG),
+            Field("sync_payments", "It is sent payments", Kind.FLAG),
+        ),
+        update="sync_connections.update",
+        made_with=(_CODE, Field("kind", "System", Kind.CHOICE, choices(SYNC_KINDS))),
+        filled={"sync_invoices": "yes", "sync_credit_notes": "yes", "sync_payments": "yes"},
+        about="An accounting system or CRM is sent customers, invoices, credit notes and payments.",
     ),
     Form(
         "dunning-campaigns",

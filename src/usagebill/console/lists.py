@@ -9,6 +9,7 @@ from enum import StrEnum
 from usagebill.core.coupons import CouponStatus
 from usagebill.core.credit_notes import CreditStatus
 from usagebill.core.fees import FeeType
+from usagebill.core.holds import HoldStatus
 from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceType
 from usagebill.core.payments import NoticeStatus
 from usagebill.core.security_logs import LOG_TYPES
@@ -436,6 +437,29 @@ LISTS: Sequence[List] = (
         "Every entry of the files and brokers that are read is an event.",
         get="event_sources.get_refused",
         filters=(Filter("source", "Source"),),
+    ),
+    List(
+        "holds",
+        "Holds",
+        USAGE,
+        "holds.list",
+        (
+            Column("Hold", "svc_id", Kind.CODE),
+            _CUSTOMER,
+            Column("Subscription", "external_subscription_id"),
+            Column("Metric", "billable_metric_code"),
+            Column("Amount", "amount_cents", Kind.MONEY),
+            Column("Captured", "captured_amount_cents", Kind.MONEY),
+            Column("Status", "status", Kind.STATUS),
+            Column("Ends", "expires_at", Kind.WHEN),
+        ),
+        "A hold reserves usage that may come, within what limits and credits leave.",
+        get="holds.get",
+        filters=(
+            Filter("status", "Status", tuple(HoldStatus)),
+            _OF_CUSTOMER,
+            Filter("external_subscription_id", "Subscription"),
+        ),
     ),
     List(
         "webhooks",

@@ -45,8 +45,8 @@ class PaymentConnections(Resource):
         "payment_provider.error": Message("A payment provider could not be connected to.", PaymentProviderErrorView),
     }
 
-    create = command(payment_connections.create)
-    update = command(payment_connections.update)
+    create = command(payment_connections.create, permission="organization")
+    update = command(payment_connections.update, permission="organization")
     get = query(payment_connections.get, permission="organization")
     list = query(payment_connections.list_all, permission="organization")
     delete = command(payment_connections.delete)
@@ -62,8 +62,8 @@ class SyncConnections(Resource):
         "integration.provider_error": Message("An accounting system or CRM refused our key.", IntegrationErrorView),
     }
 
-    create = command(sync_connections.create)
-    update = command(sync_connections.update)
+    create = command(sync_connections.create, permission="organization")
+    update = command(sync_connections.update, permission="organization")
     get = query(sync_connections.get, permission="organization")
     list = query(sync_connections.list_all, permission="organization")
     delete = command(sync_connections.delete)
@@ -88,8 +88,8 @@ class TaxConnections(Resource):
 
     views: ClassVar[Views] = {TaxConnection: tax_connection_view}
 
-    create = command(tax_connections.create)
-    update = command(tax_connections.update)
+    create = command(tax_connections.create, permission="organization")
+    update = command(tax_connections.update, permission="organization")
     get = query(tax_connections.get, permission="organization")
     list = query(tax_connections.list_all, permission="organization")
     delete = command(tax_connections.delete)

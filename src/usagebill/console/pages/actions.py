@@ -20,6 +20,7 @@ from usagebill.console.seat import Seat
 from usagebill.console.visits import Visit
 from usagebill.core.credit_notes import CreditNoteReason
 from usagebill.core.errors import BillingError, Invalid
+from usagebill.core.holds import HoldStatus
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
 
@@ -50,6 +51,7 @@ _PAGES: Mapping[str, tuple[str, str, Sequence[tuple[str, str]]]] = {
         ),
     ),
     "payments": ("payments", "svc_id", ()),
+    "holds": ("holds", "svc_id", ()),
     "payment_receipts": ("receipts", "number", ()),
 }
 
@@ -496,6 +498,16 @@ ACTIONS: Sequence[Action] = (
         remarks=(_RECIPIENTS,),
         shows_effect=False,
         of="credit_notes",
+    ),
+    Action(
+        "release",
+        "Release",
+        "holds.release",
+        "What is held is free again for other usage. The program that holds it can capture it no more.",
+        lambda hold: bool(hold["status"] == HoldStatus.HELD),
+        is_final=True,
+        shows_effect=False,
+        of="holds",
     ),
     Action(
         "email",

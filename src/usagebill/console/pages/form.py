@@ -25,6 +25,10 @@ def _page(
 ) -> Response:
     visit.seat.require(form.create)
     fields = [*form.made_with, *form.fields] if record is None else [*form.fields, *form.changed_with]
+    chosen = ""
+    if form.chooser is not None:
+        chosen = texts.get(form.chooser.name, "") if record is None else record[form.chooser.name]
+        fields = [field for field in fields if not field.only_for or chosen in field.only_for]
     return visit.page(
         "form.html",
         status,
@@ -32,6 +36,7 @@ def _page(
         list=BY_PATH[form.path],
         record=record,
         fields=fields,
+        chosen=chosen,
         texts=texts,
         problem=problem,
     )
@@ -39,9 +44,9 @@ def _page(
 
 def _new(form: Form, visit: Visit) -> Response:
     if not visit.form:
-        return _page(form, visit, None, visit.asked())
+        return _page(form, visit, None, {**form.filled, **visit.asked()})
     try:
-        every = (*form.made_with, *form.fields)
+        every = (*form.made_with, *form.fields, *((form.chooser,) if form.chooser else ()))
         sent = _placed(every, _typed(every, form, visit.form))
         if form.is_upsert and _exists(form, visit, sent.get(form.key)):
             raise Invalid({form.key: ["value_already_exist"]})
@@ -80,7 +85,7 @@ def changes_typed(form: Form, typed: Mapping[str, str]) -> dict[str, object]:
     emptied: dict[str, object] = {
         field.name: [] if field.kind in (Kind.LIST, Kind.LINES) else None
         for field in form.fields
-        if field.kind not in (Kind.FLAG, Kind.CHOICE) or field.is_optional_choice
+        if field.kind not in (Kind.FLAG, Kind.CHOICE, Kind.SECRET) or field.is_optional_choice
     }
     every = (*form.fields, *form.changed_with)
     return _placed(every, emptied | _typed(every, form, typed))

@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from usagebill.browser.charts import Bar, Mark, Share, bars, marked, shares
 from usagebill.console.pages.customer import running_bills
+from usagebill.console.pages.limits import standings
 from usagebill.console.pages.page import Page
 from usagebill.console.rendering import day, money, number
 from usagebill.console.seat import Listed, Seat
@@ -176,6 +177,7 @@ def _shown(visit: Visit) -> Response:
     cost = None
     if bills and bills[0]["usage"] is not None and seat.may("analytics.usage"):
         cost = _running_cost(seat, customer, id, bills[0]["usage"], visit.billing.clock.now())
+    holds = seat.listed("holds.list", external_subscription_id=id, per_page=_LATEST) if seat.may("holds.list") else None
     return visit.page(
         "subscription.html",
         subscription=subscription,
@@ -184,6 +186,8 @@ def _shown(visit: Visit) -> Response:
         cost=cost,
         groups=_by_group(bills[0]["usage"]) if bills and bills[0]["usage"] is not None else (),
         usage=usage,
+        limits=standings(seat, subscription) if subscription["status"] == SubscriptionStatus.ACTIVE else (),
+        holds=holds if holds is not None and holds.total else None,
         problem=problem,
         events=seat.listed("events.list", external_subscription_id=id, per_page=_LATEST)
         if seat.may("events.list")
