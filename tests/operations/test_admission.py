@@ -128,6 +128,19 @@ def test_an_event_that_is_stored_is_a_repeat_and_no_refusal(box: Scenario) -> No
 
 
 @pytest.mark.usefixtures("metric")
+def test_repeats_are_skipped_where_that_is_asked_for_and_take_no_room(box: Scenario) -> None:
+    limit(box)
+    send(box, event("a", 3))
+    path = "/events/batch?enforce=true&on_duplicate=skip"
+    answer = box.post(path, events=[event("a", 3), event("b", 3), event("c", 2), event("c", 2)])
+    assert names(answer) == (["c"], [(1, "spend_limit_reached")])
+    assert [one["position"] for one in answer["skipped"]] == [0, 3]
+    assert box.usage()["amount_cents"] == 500
+    # Sent again when there is no room: the repeat is none's business.
+    assert box.post("/events?enforce=true&on_duplicate=skip", event=event("a", 3))["event"]["transaction_id"] == "a"
+
+
+@pytest.mark.usefixtures("metric")
 def test_events_that_no_limit_concerns_are_stored(box: Scenario) -> None:
     limit(box, group={"model": "large"})
     send(box, event("a", 9))

@@ -301,6 +301,41 @@ class TestBatch:
         assert (status, body["error_details"]) == (422, {"1": taken, "2": taken, "3": taken})
         assert stored(box) == ["known"]
 
+    def test_those_that_are_stored_already_are_skipped_and_listed_where_that_is_asked_for(self, box: Scenario) -> None:
+        def sent(*names: str) -> list[dict[str, Any]]:
+            pairs = [name.split("/") for name in names]
+            return [{"transaction_id": id, "code": "c", "external_subscription_id": of} for of, id in pairs]
+
+        def skipping(*events: dict[str, Any]) -> tuple[int, Any]:
+            return box.send("POST", "/events/batch?on_duplicate=skip", {"events": list(events)})
+
+        assert send_batch(box, *sent("s1/a"))[0] == 200
+        # b stands twice, and a of another subscription is another event.
+        status, body = skipping(*sent("s1/b", "s1/a", "s2/a", "s1/b"))
+        assert status == 200
+        stored = [(event["external_subscription_id"], event["transaction_id"]) for event in body["events"]]
+        assert sorted(stored) == [("s1", "b"), ("s2", "a")]
+        assert body["skipped"] == [{"position": 1, "transaction_id": "a"}, {"position": 3, "transaction_id": "b"}]
+        status, body = skipping(*sent("s1/b", "s1/a", "s2/a"))
+        assert (status, body["events"], len(body["skipped"])) == (200, [], 3)
+        assert box.get("/events")["meta"]["total_count"] == 3
+
+    def test_one_that_is_wrong_refuses_the_batch_also_where_duplicates_are_skipped(self, box: Scenario) -> None:
+        good = {"transaction_id": "a", "code": "c"}
+        status, body = box.send("POST", "/events/batch?on_duplicate=skip", {"events": [good, {"code": "c"}]})
+        assert (status, body["error_details"]) == (422, {"1": {"transaction_id": ["value_is_mandatory"]}})
+        assert box.get("/events")["meta"]["total_count"] == 0
+        status, body = box.send("POST", "/events/batch?on_duplicate=keep", {"events": [good]})
+        assert (status, body["error_details"]) == (422, {"on_duplicate": ["value_is_invalid"]})
+
+    def test_a_single_one_that_is_skipped_is_answered_as_it_was_stored(self, box: Scenario) -> None:
+        event = {"transaction_id": "a", "code": "c", "external_subscription_id": "s1", "properties": {"n": 1}}
+        first = box.send("POST", "/events", {"event": event})
+        assert first[0] == 200
+        again = {**event, "properties": {"n": 2}}
+        assert box.send("POST", "/events?on_duplicate=skip", {"event": again}) == first
+        assert box.send("POST", "/events", {"event": again})[0] == 422
+
     def test_one_that_is_stored_already_refuses_the_batch(self, box: Scenario) -> None:
         send(box, transaction_id="known", external_subscription_id="a")
         events = [

@@ -74,8 +74,19 @@ class EventBeyond:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedEvent:
+    """An event of a batch, by its position there, whose subscription has one with this transaction id already."""
+
+    position: int
+    transaction_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """The outcome of a batch: the events stored, and those that limits refused (None: limits were not asked)."""
+    """The outcome of a batch: the events stored, those that limits refused (None: limits were not asked), and those
+    skipped because they are stored already (None: they would have refused the batch).
+    """
 
     events: Sequence[Event]
     refused: Sequence[EventBeyond] | None = None
+    skipped: Sequence[SkippedEvent] | None = None

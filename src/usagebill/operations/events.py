@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import partial
 
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.checks import Admitted
+from usagebill.core.checks import Admitted, SkippedEvent
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.event_batches import (
     ALREADY_STORED,
@@ -95,10 +96,22 @@ class EventListFilters(EventFilters):
     )
 
 
+class OnDuplicate(StrEnum):
+    """What becomes of an event whose subscription has one with its transaction id already."""
+
+    REFUSE = "refuse"
+    SKIP = "skip"
+
+
 @Input
 class IngestOptions:
     enforce: Maybe[bool] = described(
         "Whether an event that would pass a spend limit, a quota or prepaid credits is refused.", default="false"
+    )
+    on_duplicate: Maybe[str] = described(
+        "Whether an event that is stored already refuses the request, or is skipped.",
+        values=tuple(OnDuplicate),
+        default="refuse",
     )
 
 
@@ -108,8 +121,16 @@ _STORE_ALL = IngestOptions()
 @without_backlog(Unrelated.OWN_INSTANT)
 def create(work: Work, request: EventInput, options: IngestOptions = _STORE_ALL) -> Event:
     """Ingest one event. Raises `Invalid`: a failed expression is a plain text, not codes by field; `PaymentRequired` if
-    it is beyond a limit that `enforce` asks for.
+    it is beyond a limit that `enforce` asks for. With `on_duplicate=skip` one that is stored already is returned as it
+    was stored.
     """
+    if _skips(options):
+        admitted = _without_duplicates(work, [changes(request)], options)
+        if admitted.skipped:
+            return _stored(work, request)
+        for refused in admitted.refused or ():
+            raise payment_required(refused.standing)
+        return admitted.events[0]
     if options.enforce is True:
         admitted = _admitted(work, [changes(request)])
         for refused in admitted.refused or ():
@@ -136,14 +157,54 @@ def _one(work: Work, request: EventInput) -> Event:
 
 @without_backlog(Unrelated.OWN_INSTANT)
 def create_batch(work: Work, request: EventsInput, options: IngestOptions = _STORE_ALL) -> Admitted:
-    """Ingest a batch of events: all or none, but with `enforce` only those that no limit refuses. Raises `Invalid`, its
-    details by the position of each event that is wrong.
+    """Ingest a batch of events: all or none, but with `enforce` only those that no limit refuses, and with
+    `on_duplicate=skip` only those that are not stored yet and stand first in the batch. Raises `Invalid`, its details
+    by the position of each event that is wrong.
     """
     sent = events_sent(work, request.events)
+    if _skips(options):
+        return _without_duplicates(work, [_members(item) for item in sent], options)
     if options.enforce is True:
         return _admitted(work, [_members(item) for item in sent])
     _count_today(work, len(sent))
     return Admitted(events=ingest(work, sent))
+
+
+def _skips(options: IngestOptions) -> bool:
+    """Raises `Invalid` if neither skipping nor refusing is asked for."""
+    chosen = options.on_duplicate or OnDuplicate.REFUSE
+    if chosen not in tuple(OnDuplicate):
+        raise Invalid(on_duplicate="value_is_invalid")
+    return chosen == OnDuplicate.SKIP
+
+
+def _without_duplicates(work: Work, sent: Sequence[Mapping[str, object]], options: IngestOptions) -> Admitted:
+    """The events stored of those that are not stored yet. Raises `Invalid` if any is wrong: then none is stored."""
+    enforces = options.enforce is True
+    tried = work.dry_run(lambda trial: ingest_each(trial, sent)) if enforces else ingest_each(work, sent)
+    if tried.problems:
+        raise Invalid(
+            tried.problems[0] if len(sent) == 1 else {str(place): tried.problems[place] for place in tried.problems}
+        )
+    skipped = [
+        SkippedEvent(position=place, transaction_id=receive(sent[place], work.now).transaction_id)
+        for place in tried.duplicates
+    ]
+    if not enforces:
+        _count_today(work, len(tried.events))
+        return Admitted(events=tried.events, skipped=skipped)
+    left = sorted(set(range(len(sent))) - set(tried.duplicates))
+    admitted = _admitted(work, [sent[place] for place in left]) if left else Admitted(events=[])
+    refused = [replace(one, position=left[one.position]) for one in admitted.refused or ()]
+    return replace(admitted, refused=refused, skipped=skipped)
+
+
+def _stored(reader: Reader, request: EventInput) -> Event:
+    """The event of that subscription and transaction id, as it was stored."""
+    received = receive(changes(request), reader.now)
+    name = received.external_subscription_id
+    known = [] if name is None else reader.tx.events.named(name, [received.transaction_id])
+    return known[0] if known else get(reader, received.transaction_id)
 
 
 def _admitted(work: Work, sent: Sequence[Mapping[str, object]]) -> Admitted:

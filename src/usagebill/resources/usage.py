@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from types import NoneType
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from usagebill.core.checks import Admitted
 from usagebill.core.event_sources import EventSource, IngestedEvents, RefusedEvent
@@ -68,22 +68,34 @@ class Events(Resource):
     unbilled = query(unbilled_events.list_all)
     unbilled_tallies = query(unbilled_events.list_tallies)
 
-    def create(self, *, enforce: bool = False, **fields: object) -> Event:
+    def create(
+        self, *, enforce: bool = False, on_duplicate: Literal["refuse", "skip"] = "refuse", **fields: object
+    ) -> Event:
         """Ingest one event; its `timestamp` is a `datetime`, Unix seconds, or now.
 
-        With `enforce`, raises `PaymentRequired` if it would pass a spend limit, a quota or prepaid credits.
+        With `enforce`, raises `PaymentRequired` if it would pass a spend limit, a quota or prepaid credits. With
+        `on_duplicate="skip"`, an event that is stored already is returned as it was stored; else it raises `Invalid`.
         """
-        event, options = read(events.EventInput, _event(fields)), events.IngestOptions(enforce=enforce)
+        event = read(events.EventInput, _event(fields))
+        options = events.IngestOptions(enforce=enforce, on_duplicate=on_duplicate)
         with worded(self._runner, fields, events.EventInput):
             return self._runner.writing(lambda work: events.create(work, event, options))
 
-    def create_batch(self, request: Iterable[Mapping[str, object]], *, enforce: bool = False) -> Admitted:
+    def create_batch(
+        self,
+        request: Iterable[Mapping[str, object]],
+        *,
+        enforce: bool = False,
+        on_duplicate: Literal["refuse", "skip"] = "refuse",
+    ) -> Admitted:
         """Ingest up to 100 events: all or none, or with `enforce` those that fit. `refused` are the others,
-        each with its `position` and the limit that refuses it; None without `enforce`.
+        each with its `position` and the limit that refuses it; None without `enforce`. With `on_duplicate="skip"`,
+        `skipped` are those that are stored already, or stand twice in the batch; else these refuse all.
 
         Raises `Invalid`, its details by the position (as text) of each event that is wrong; then none is stored.
         """
-        batch, options = _batch(request, "create_batch"), events.IngestOptions(enforce=enforce)
+        batch = _batch(request, "create_batch")
+        options = events.IngestOptions(enforce=enforce, on_duplicate=on_duplicate)
         with worded(self._runner, {"events": batch.events}, events.EventsInput):
             return self._runner.writing(lambda work: events.create_batch(work, batch, options))
 

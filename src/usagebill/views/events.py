@@ -55,9 +55,17 @@ class RefusedUsageView(TypedDict):
     limit: StandingView
 
 
+class SkippedEventView(TypedDict):
+    """An event that is stored already, by its position in the request."""
+
+    position: int
+    transaction_id: str
+
+
 class AdmittedView(TypedDict):
     events: list[EventView]
     refused: NotRequired[list[RefusedUsageView]]
+    skipped: NotRequired[list[SkippedEventView]]
 
 
 class UnbilledTallyView(TypedDict):
@@ -124,10 +132,14 @@ def listed_event_view(reader: Reader, item: Event | UnbilledEvent) -> EventView:
 
 
 def admitted_view(reader: Reader, admitted: Admitted) -> AdmittedView:
-    """The events stored, in the order given, and those refused if limits were asked for."""
-    events = [event_view(reader, event) for event in admitted.events]
+    """The events stored, in the order given; those refused if limits were asked for, and those skipped if that was."""
+    shown: AdmittedView = {"events": [event_view(reader, event) for event in admitted.events]}
+    if admitted.skipped is not None:
+        shown["skipped"] = [
+            {"position": one.position, "transaction_id": one.transaction_id} for one in admitted.skipped
+        ]
     if admitted.refused is None:
-        return {"events": events}
+        return shown
     refused: list[RefusedUsageView] = [
         {
             "position": one.position,
@@ -138,7 +150,7 @@ def admitted_view(reader: Reader, admitted: Admitted) -> AdmittedView:
         }
         for one in admitted.refused
     ]
-    return {"events": events, "refused": refused}
+    return {**shown, "refused": refused}
 
 
 @lru_cache(maxsize=16)

@@ -570,6 +570,8 @@ SHOWN: Mapping[str, Field | str] = {
     ),
     "Admitted.events": Field("The events stored, in the order sent."),
     "Admitted.refused": Field("With `enforce`, the events that were not stored because of a limit."),
+    "Admitted.skipped": Field("With `on_duplicate=skip`, the events that are stored already, or stand twice."),
+    "SkippedEvent.position": Field("The place of the event in the request, from 0."),
     "RefusedUsage.position": Field("The place of the event in the request, from 0."),
     "RefusedUsage.status": Field("402."),
     "RefusedUsage.code": Field("What refuses it: `spend_limit_reached`, `quota_reached` or `insufficient_credits`."),
