@@ -231,6 +231,7 @@ def valid_bodies(world: Mapping[str, str]) -> dict[str, dict[str, Any]]:
             "group": {"cloud": ["aws"]},
         },
         "CheckInput": {"external_subscription_id": "sub", "code": "gb", "properties": {"value": 2, "cloud": "aws"}},
+        "ExchangeRateInput": {"currency": "GBP", "rate": "1.25"},
         "HoldInput": {"external_subscription_id": "sub", "code": "gb", "units": "2"},
         "CaptureInput": {"transaction_id": "captured", "timestamp": 1},
         "EntitlementsInput": {"entitlements": {"seats": {"most": 7, "level": "gold"}}},

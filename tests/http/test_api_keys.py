@@ -31,6 +31,7 @@ OWNERS = {
     "credit_notes": "credit_note",
     "dunning_campaigns": "payment_request",
     "events": "event",
+    "exchange_rates": "billing_entity",
     "features": "feature",
     "fees": "fee",
     "invoices": "invoice",

@@ -39,6 +39,8 @@ OWN = {
     ("POST", "/credit_notes/{credit_note_id}/resend_email"),
     ("POST", "/payment_receipts/{payment_receipt_id}/download"),
     ("GET", "/ledger"),
+    ("POST", "/exchange_rates"),
+    ("GET", "/exchange_rates"),
     ("POST", "/dunning_campaigns"),
     ("GET", "/dunning_campaigns"),
     ("GET", "/dunning_campaigns/{code}"),

@@ -397,6 +397,7 @@ TABLES_OF_VERSIONS = {
     76: "60a47241427cfafc",
     77: "4d792bbc31da4b7d",
     78: "169021e859d07e17",
+    79: "acb4795765ebd1ee",
 }
 
 

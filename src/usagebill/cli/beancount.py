@@ -32,6 +32,7 @@ ACCOUNTS: Mapping[str, str] = {
     Account.PROMOTION: "Expenses:Promotion",
     Account.LOST_DISPUTES: "Expenses:LostDisputes",
     Account.ROUNDING: "Expenses:Rounding",
+    Account.EXCHANGE: "Income:Exchange",
     Account.PAYABLE: "Liabilities:Payable",
     Account.PURCHASES: "Expenses:Purchases",
     Account.INPUT_TAX: "Assets:InputTax:{country}:{tax_rate}",
@@ -95,12 +96,22 @@ class BeancountSink:
             if name not in self._opened:
                 self._opened.add(name)
                 self._file.write(f"{day} open {name}\n")
-            postings.append(f"  {name}  {row['amount']} {row['currency']}\n")
+            postings.append(f"  {name}  {_amounts(row)}\n")
         text = f"{first['document_type']} {first['number'] or first['document_id']}"
         self._file.write(f"{day} * {_quoted(first['external_customer_id'] or '')} {_quoted(text)}\n")
         self._file.write(f"  document-date: {first['document_date']}\n")
         self._file.writelines((*postings, "\n"))
         self._group = []
+
+
+def _amounts(row: Mapping[str, object]) -> str:
+    """The amount, and what it is worth in the books' own currency: a group is balanced in that."""
+    if row["exchange_rate"] is None:
+        return f"{row['amount']} {row['currency']}"
+    worth = row["base_amount"]
+    if not row["amount_cents"]:
+        return f"{worth} {row['base_currency']}"
+    return f"{row['amount']} {row['currency']} @@ {str(worth).removeprefix('-')} {row['base_currency']}"
 
 
 def _part(value: object) -> str:

@@ -127,6 +127,9 @@ def _invoice_of(movements: Sequence[Row]) -> str | None:
 def _postings(movements: Sequence[Row], accounts: Accounts) -> tuple[Posting, ...]:
     cents: dict[str, int] = {}
     for movement in movements:
+        if not movement["amount_cents"]:
+            # It counts in the currency of the books alone.
+            continue
         name = accounts.name(movement, value_text)
         cents[name] = cents.get(name, 0) + _of(int, movement["amount_cents"])
     made = []

@@ -556,6 +556,9 @@ LEDGER_COLUMNS: Mapping[str, type] = {
     **dict.fromkeys(("country", "provider", "currency"), str),
     "amount_cents": int,
     "amount": Decimal,
+    "base_currency": str,
+    "base_amount_cents": int,
+    **dict.fromkeys(("base_amount", "exchange_rate"), Decimal),
     **dict.fromkeys(("invoice_number", "document_id", "group_id", "id"), str),
     "created_at": datetime,
 }
@@ -563,6 +566,7 @@ LEDGER_COLUMNS: Mapping[str, type] = {
 
 def ledger_row(movement: Movement, parties: Parties, invoice: Invoice | None) -> Row:
     """A movement: a debit is positive, a credit negative. Those of a `group_id` sum to zero."""
+    base, base_currency = movement.base_amount_cents, movement.base_currency
     return {
         "posting_date": movement.posting_date,
         "document_date": movement.document_date,
@@ -578,6 +582,10 @@ def ledger_row(movement: Movement, parties: Parties, invoice: Invoice | None) ->
         "currency": movement.currency,
         "amount_cents": movement.amount_cents,
         "amount": major_from_cents(movement.amount_cents, movement.currency),
+        "base_currency": base_currency,
+        "base_amount_cents": base,
+        "base_amount": None if base is None or base_currency is None else major_from_cents(base, base_currency),
+        "exchange_rate": movement.exchange_rate,
         "invoice_number": None if invoice is None else invoice.number,
         "document_id": movement.document_id,
         "group_id": movement.group_id,

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
+from usagebill.core.exchange_rates import ExchangeRate, converted
 from usagebill.core.fees import AppliedTax, Fee
 from usagebill.core.invoices.life_cycle import ISSUED, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import CreditType, Invoice
@@ -56,6 +57,7 @@ class Account(StrEnum):
     FORFEITED = "forfeited"  # income from credits that customers lost: voided, or expired
     LOST_DISPUTES = "lost_disputes"  # payments that the customer's bank took back
     ROUNDING = "rounding"  # cents by which a document's taxes by rate miss its total
+    EXCHANGE = "exchange"  # gains and losses from rates that changed before a debt was settled
     # Self-billed documents are purchases: the customer is the seller.
     PAYABLE = "payable"
     PURCHASES = "purchases"
@@ -120,9 +122,10 @@ Rates = Mapping[Decimal | None, RatedPart]
 class Movement:
     """An amount that was posted to an account, in cents of `currency`: a debit if positive, a credit if negative.
 
-    The movements of a `group_id` were posted at once for one document, and sum to zero. `document_date` is the day on
-    which it happened, in the billing entity's time zone, or the document's own date; `posting_date` is the same,
-    or the first open day if that one was in a closed month.
+    `base_amount_cents` is the same in `base_currency`, the billing entity's, at `exchange_rate`: null if no rate was
+    known. The movements of a `group_id` were posted at once for one document, and sum to zero in both currencies.
+    `document_date` is the day on which it happened, in the billing entity's time zone, or the document's own date;
+    `posting_date` is the same, or the first open day if that one was in a closed month.
     """
 
     id: str
@@ -144,6 +147,9 @@ class Movement:
     tax_rate: Decimal | None = None
     country: str | None = None
     provider: str | None = None
+    base_currency: str | None = None
+    base_amount_cents: int | None = None
+    exchange_rate: Decimal | None = None
 
     @property
     def place(self) -> Place:
@@ -462,6 +468,28 @@ def differences(posted: Iterable[tuple[Place, int]], entries: Entries) -> Entrie
     if sum(missing.values()):
         raise ValueError(f"debits and credits differ: {missing}")
     return missing
+
+
+def in_base_currency(
+    missing: Entries, rate: ExchangeRate, posted: Callable[[Place], Sequence[Movement]]
+) -> dict[Place, int]:
+    """What a group posts in the billing entity's currency, by place; it sums to zero.
+
+    What brings a place back to zero does so in both currencies, at the rates of what was `posted` there before; all
+    else is converted at `rate`. The difference is a gain (below zero) or a loss from exchange.
+    """
+    closing: dict[Place, int] = {}
+    for place, cents in missing.items():
+        before = posted(place)
+        # Without a rate then, or in another currency, nobody can say what it was worth.
+        known = [movement.base_amount_cents for movement in before if movement.base_currency == rate.base_currency]
+        worth = [cents for cents in known if cents is not None]
+        if before and len(worth) == len(before) and sum(movement.amount_cents for movement in before) == -cents:
+            closing[place] = -sum(worth)
+    rest = {place: cents for place, cents in missing.items() if place not in closing}
+    based = closing | dict(zip(rest, converted(list(rest.values()), rate), strict=True))
+    difference = -sum(based.values())
+    return {**based, Place(account=Account.EXCHANGE): difference} if difference else based
 
 
 def open_day(day: date, closed: date | None) -> date:

@@ -49,15 +49,18 @@ def audited_ledger(books: Books) -> Iterator[Finding]:
             )
 
     groups: Counter[str] = Counter()
+    based: Counter[str] = Counter()
     debts: Counter[str] = Counter()
     balances: Counter[tuple[str, str]] = Counter()
     for movement in books.movements:
         groups[movement.group_id] += movement.amount_cents
+        based[movement.group_id] += movement.base_amount_cents or 0
         balances[_title(movement), movement.currency] += movement.amount_cents
         if movement.account in DEBTS and movement.invoice_id is not None:
             debts[movement.invoice_id] += movement.amount_cents
     for group_id, cents in groups.items():
         yield from differs("debits less credits of a group", 0, cents, group_id)
+        yield from differs("debits less credits of a group in the books' own currency", 0, based[group_id], group_id)
     for invoice in books.invoices:
         if invoice.status == InvoiceStatus.FINALIZED:
             due = -invoice.due_cents if invoice.self_billed else invoice.due_cents

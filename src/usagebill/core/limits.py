@@ -148,6 +148,14 @@ CONVERSION_RATE = Range(
     most=Decimal(10**12),
     decimals=_DECIMALS,
 )
+EXCHANGE_RATE = Range(
+    label="Currency of a billing entity for one unit of another",
+    fields="`rate` of exchange rates",
+    unit="major units",
+    least=Decimal((0, (1,), -_DECIMALS)),
+    most=Decimal(10**12),
+    decimals=_DECIMALS,
+)
 WALLET_RATE = Range(
     label="Worth of one prepaid credit",
     fields="`rate_amount` of wallets",

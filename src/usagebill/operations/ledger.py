@@ -21,17 +21,20 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.undoing import used_cents
 from usagebill.core.ledger import (
     BY_HAND,
+    DEBTS,
     Account,
     ClosedMonth,
     DocumentType,
     Entries,
     Movement,
+    Place,
     Rates,
     allocation_entries,
     credit_note_entries,
     credit_use_entries,
     differences,
     ended_wallet_entries,
+    in_base_currency,
     invoice_entries,
     last_day_of,
     open_day,
@@ -51,6 +54,7 @@ from usagebill.core.wallet_transactions import WalletConsumption, WalletTransact
 from usagebill.core.wallets import Wallet
 from usagebill.operations.backlog import after_backlog, of_everyone
 from usagebill.queries.billing_entities import find_entity
+from usagebill.queries.exchange_rates import rate_on
 from usagebill.queries.filters import named_entities
 from usagebill.queries.payment_requests import request_of
 from usagebill.queries.payments import paid_invoices
@@ -189,7 +193,9 @@ def _post(work: Work, document: Document, *, is_new: bool) -> None:
     if day is None or before:
         day = local_date(work.now, _zone(work, document.billing_entity_id))
     dated = open_day(day, closed_until(work))
-    group_id, *ids = work.new_ids(len(missing) + 1)
+    base_currency, rate, based = _in_base_currency(work, document, missing, before, day)
+    rows = {**missing, **dict.fromkeys(based.keys() - missing.keys(), 0)}
+    group_id, *ids = work.new_ids(len(rows) + 1)
     work.tx.insert(
         *(
             Movement(
@@ -212,10 +218,35 @@ def _post(work: Work, document: Document, *, is_new: bool) -> None:
                 currency=document.currency,
                 amount_cents=cents,
                 created_at=work.now,
+                base_currency=base_currency,
+                base_amount_cents=based.get(place),
+                exchange_rate=rate,
             )
-            for id, (place, cents) in zip(ids, missing.items(), strict=True)
+            for id, (place, cents) in zip(ids, rows.items(), strict=True)
         )
     )
+
+
+def _in_base_currency(
+    reader: Reader, document: Document, missing: Entries, before: Sequence[Movement], day: date
+) -> tuple[str | None, Decimal | None, Entries]:
+    """The currency of the billing entity's books, the rate if there has to be one, and what is posted in it; nothing if
+    none was given.
+    """
+    entity = find_entity(reader, document.billing_entity_id)
+    if entity is None or entity.default_currency == document.currency:
+        return document.currency, None, missing
+    rate = rate_on(reader, entity, document.currency, day)
+    if rate is None:
+        return None, None, {}
+
+    def posted(place: Place) -> Sequence[Movement]:
+        if place.account not in DEBTS or place.invoice_id is None:
+            return [movement for movement in before if movement.place == place]
+        of_debt = eq("customer_id", document.customer_id), eq("invoice_id", place.invoice_id)
+        return reader.tx.find(Movement, *of_debt, eq("account", place.account))
+
+    return rate.base_currency, rate.rate, in_base_currency(missing, rate, posted)
 
 
 def post_past(work: Work, task: PostPast) -> None:

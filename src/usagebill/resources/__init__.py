@@ -28,7 +28,7 @@ from usagebill.resources.entitlements import Entitlements, Features
 from usagebill.resources.invoicing import CreditNotes, Fees, Invoices
 from usagebill.resources.jobs import Jobs
 from usagebill.resources.keys import ApiKeys, Users
-from usagebill.resources.ledger import Ledger
+from usagebill.resources.ledger import ExchangeRates, Ledger
 from usagebill.resources.lists import Lists
 from usagebill.resources.logs import ActivityLogs, ApiLogs, SecurityLogs
 from usagebill.resources.payments import DunningCampaigns, PaymentMethods, PaymentReceipts, PaymentRequests, Payments
@@ -55,6 +55,7 @@ class Resources:
     dunning_campaigns: DunningCampaigns
     event_sources: EventSources
     events: Events
+    exchange_rates: ExchangeRates
     features: Features
     fees: Fees
     holds: Holds

@@ -27,6 +27,7 @@ from usagebill.core.dunning import DunningCampaign, DunningProgress
 from usagebill.core.entitlements import Feature, PlanEntitlement, SubscriptionEntitlement
 from usagebill.core.event_shipments import EventShipment
 from usagebill.core.event_sources import EventSource, RefusedEvent
+from usagebill.core.exchange_rates import ExchangeRate
 from usagebill.core.fees import Fee
 from usagebill.core.holds import Hold
 from usagebill.core.idempotency import IdempotentAnswer
@@ -374,6 +375,13 @@ TABLES: tuple[Table, ...] = (
             ranges=("posting_date",),
             keys=("customer_id",),
         ),
+    ),
+    Table(
+        kind=ExchangeRate,
+        name="exchange_rates",
+        always_unique=(("billing_entity_id", "currency", "base_currency", "valid_from"),),
+        references={"billing_entity_id": BillingEntity},
+        listing=Listing(order=(desc("valid_from"),)),
     ),
     Table(kind=ClosedMonth, name="closed_months", always_unique=(("last_day",),)),
     Table(kind=DunningCampaign, name="dunning_campaigns", unique=(("code",),), listing=_PLAIN),

@@ -13,7 +13,9 @@ from usagebill.views.formats import Day, DecimalText, Id, Instant, instant_text
 
 
 class MovementView(TypedDict):
-    """A debit if `amount_cents` is positive, a credit if negative; those of a `group_id` sum to zero."""
+    """A debit if `amount_cents` is positive, a credit if negative; those of a `group_id` sum to zero, in both
+    currencies.
+    """
 
     svc_id: Id
     group_id: Id
@@ -33,6 +35,9 @@ class MovementView(TypedDict):
     payment_provider_code: str | None
     amount_cents: int
     amount_currency: str
+    base_amount_cents: int | None
+    base_currency: str | None
+    exchange_rate: DecimalText | None
     created_at: Instant
 
 
@@ -65,6 +70,9 @@ def movement_view(reader: Reader, movement: Movement) -> MovementView:
         "payment_provider_code": movement.provider,
         "amount_cents": movement.amount_cents,
         "amount_currency": movement.currency,
+        "base_amount_cents": movement.base_amount_cents,
+        "base_currency": movement.base_currency,
+        "exchange_rate": None if movement.exchange_rate is None else decimal_text(movement.exchange_rate),
         "created_at": instant_text(movement.created_at),
     }
 

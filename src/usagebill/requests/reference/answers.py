@@ -658,6 +658,15 @@ SHOWN: Mapping[str, Field | str] = {
     "Movement.document_type": Field("The kind of document.", values=tuple(DocumentType)),
     "Movement.amount_cents": Field("A debit if positive, a credit if negative.", unit="cents"),
     "Movement.payment_provider_code": Field("Of cash: the connection that moved it, or `manual`; else null."),
+    "Movement.base_amount_cents": Field(
+        "The amount in the currency of the billing entity's books; null if no rate was known.", unit="cents"
+    ),
+    "base_currency": Field("The currency of the billing entity's books.", example="EUR"),
+    "Movement.exchange_rate": Field("The rate of the day; null if none is needed, or none was known."),
+    "exchange_rate": Field("The exchange rate."),
+    "exchange_rates": Field("The exchange rates."),
+    "ExchangeRate.rate": Field("What one unit of the currency is worth in the base currency."),
+    "valid_from": Field("The first day of the rate; it holds until that of the next.", example="2024-03-01"),
     "ClosedMonth.month": Field("The last month that is closed.", example="2024-03"),
     "last_day": Field("The last day that is closed.", example="2024-03-31"),
     "activity_id": Field("The id of the entry."),

@@ -194,6 +194,7 @@ EXAMPLES: Mapping[str, Any] = {
         "spend_limit": {"code": "free", "units": "1000", "billable_metric_code": "storage", "interval": "day"}
     },
     "PUT /plans/{code}/spend_limits/{spend_limit_code}": {"spend_limit": {"units": "2000"}},
+    "POST /exchange_rates": {"exchange_rate": {"currency": "GBP", "rate": "1.1712", "valid_from": "2024-03-01"}},
     "POST /holds": {
         "hold": {"external_subscription_id": "acme-1", "code": "storage", "properties": {"gb": 2}, "expires_in": 60}
     },
