@@ -210,6 +210,6 @@ def test_a_group_that_sums_to_zero_does_so_in_both_currencies(parts: list[int], 
     cents = [*parts, -sum(parts)]
     based = converted(cents, at)
     assert sum(based) == 0
-    scale = {"EUR": 1, "JPY": 100, "KWD": Decimal("0.1")}[currency]
+    scale = Decimal({"EUR": "1", "JPY": "100", "KWD": "0.1"}[currency])
     for part, base in zip(cents, based, strict=True):
         assert abs(base - part * scale * number) <= len(cents)

@@ -664,7 +664,6 @@ SHOWN: Mapping[str, Field | str] = {
     "base_currency": Field("The currency of the billing entity's books.", example="EUR"),
     "Movement.exchange_rate": Field("The rate of the day; null if none is needed, or none was known."),
     "exchange_rate": Field("The exchange rate."),
-    "exchange_rates": Field("The exchange rates."),
     "ExchangeRate.rate": Field("What one unit of the currency is worth in the base currency."),
     "valid_from": Field("The first day of the rate; it holds until that of the next.", example="2024-03-01"),
     "ClosedMonth.month": Field("The last month that is closed.", example="2024-03"),
