@@ -444,3 +444,36 @@ def test_a_check_that_is_overdue_for_a_month_leaves_later_usage_to_one_of_its_ow
             ("2024-03-31", (9 + 2) * 100),
             ("2024-04-02", 30 * 100),
         ]
+
+
+@pytest.mark.parametrize("voided", [False, True], ids=["as billed", "voided and made again"])
+@pytest.mark.parametrize("between", [5, 0])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("UTC", "Asia/Tokyo"), ("America/Los_Angeles", "UTC"), ("Asia/Tokyo", "America/Los_Angeles")],
+)
+def test_a_time_zone_that_moves_after_a_threshold_costs_nothing(
+    before: str, after: str, between: int, voided: bool
+) -> None:
+    """February ends earlier in the east: what was billed ahead of it is deducted by its invoice, not by March's too."""
+    with Scenario(now="2024-01-10T00:00:00Z") as box:
+        box.customer(timezone=before)
+        box.plan(charge_on(box.metric("gb"), amount="1"), usage_thresholds=[{"amount_cents": n} for n in (1500, 2000)])
+        box.subscribe()
+        box.travel_to("2024-02-12T00:00:00Z")
+        box.event("gb", value=15)
+        box.travel_to("2024-02-13T00:00:00Z")
+        box.customer(timezone=after)
+        if between:
+            box.event("gb", value=between)
+        box.travel_to("2024-03-12T20:00:00Z")
+        assert box.billing.audit().findings == ()
+        if voided:
+            ahead = [one for one in box.invoices() if one["invoice_type"] == "progressive_billing"][-1]
+            box.post(f"/invoices/{ahead['svc_id']}/void")
+            box.billing.invoices.regenerate(ahead["svc_id"], fees=[{"id": fee["svc_id"]} for fee in ahead["fees"]])
+        box.event("gb", value=30)
+        box.travel_to("2024-04-02T20:00:00Z")
+        billed = [one["total_amount_cents"] for one in box.invoices() if one["status"] == "finalized"]
+        assert sum(billed) == (15 + between + 30) * 100
+        assert box.billing.audit().findings == ()

@@ -374,18 +374,26 @@ def _progressive_periods(
     reader: Reader, subscription: Subscription, periods: list[BillingPeriod], invoices: dict[str, Invoice]
 ) -> Iterator[ProgressivePeriod]:
     """The usage windows that progressive billing invoices have billed ahead, with the invoices of each."""
-    windows: dict[tuple[datetime, datetime], list[str]] = {}
+    windows: dict[datetime, list[BillingPeriod]] = {}
     for period in periods:
-        start, end = period.charges_from_datetime, period.charges_to_datetime
+        start = period.charges_from_datetime
         is_ahead = period.invoicing_reason == InvoicingReason.PROGRESSIVE_BILLING
-        if is_ahead and start is not None and end is not None and period.invoice_id in invoices:
-            windows.setdefault((start, end), []).append(period.invoice_id)
-    for (start, end), ahead in windows.items():
+        if is_ahead and start is not None and period.invoice_id in invoices:
+            windows.setdefault(start, []).append(period)
+    whole = [period for period in periods if period.invoicing_reason in WHOLE_REASONS]
+    for start, billed_ahead in windows.items():
+        # A change of the customer's time zone moves the end of a period that was billed ahead; its own invoice knows.
+        ends = [
+            period.charges_to_datetime
+            for period in (*billed_ahead, *(one for one in whole if _bills_usage_from(one, start)))
+            if period.charges_to_datetime is not None
+        ]
+        end = min(ends, default=start)
+        ahead = [period.invoice_id for period in billed_ahead]
         closing = [
             period.invoice_id
-            for period in periods
-            if period.invoicing_reason in WHOLE_REASONS
-            and any(
+            for period in whole
+            if any(
                 counted is not None and start <= counted < end
                 for counted in (period.charges_from_datetime, period.last_day_from)
             )
@@ -398,6 +406,10 @@ def _progressive_periods(
             ahead=[_invoice_of_period(reader, invoices[id]) for id in ahead],
             closing=[_invoice_of_period(reader, invoices[id]) for id in closing],
         )
+
+
+def _bills_usage_from(period: BillingPeriod, start: datetime) -> bool:
+    return IN_ARREARS[period.invoicing_reason].usage and period.charges_from_datetime == start
 
 
 def _invoice_of_period(reader: Reader, invoice: Invoice) -> InvoiceOfPeriod:

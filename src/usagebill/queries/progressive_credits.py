@@ -8,7 +8,14 @@ from decimal import Decimal
 
 from usagebill.core.credit_notes import CREDITED, CreditNote
 from usagebill.core.fees import Fee, FeeType
-from usagebill.core.invoices.life_cycle import BILLED_AHEAD, IN_ARREARS, UNDONE, InvoiceType, InvoicingReason
+from usagebill.core.invoices.life_cycle import (
+    BILLED_AHEAD,
+    IN_ARREARS,
+    UNDONE,
+    WHOLE_REASONS,
+    InvoiceType,
+    InvoicingReason,
+)
 from usagebill.core.invoices.progressive import billed_ahead_by, deducted_cents, discounts
 from usagebill.core.invoices.records import BillingPeriod, CreditType, Invoice
 from usagebill.core.invoices.totals import ProgressiveBilled
@@ -21,7 +28,7 @@ from usagebill.queries.contracts import contracts_of
 from usagebill.queries.coupons import available_coupon, coupons_of
 from usagebill.queries.invoices import place_of
 from usagebill.runtime.work import Reader
-from usagebill.storage.conditions import at_most, eq, has_item, more, ne, related, within
+from usagebill.storage.conditions import at_most, eq, has_item, less, more, ne, related, within
 
 
 def billed_ahead(
@@ -142,10 +149,30 @@ def _progressive_invoices(reader: Reader, subscription_id: str, start: datetime)
         at_most("charges_from_datetime", start),
         more("charges_to_datetime", start),
     )
+    if any(period.charges_from_datetime != start for period in periods):
+        periods = _not_closed_before(reader, subscription_id, start, periods)
     if not periods:
         return []
     ids = [period.invoice_id for period in periods]
     return reader.tx.find(Invoice, within("id", ids), eq("invoice_type", InvoiceType.PROGRESSIVE_BILLING))
+
+
+def _not_closed_before(
+    reader: Reader, subscription_id: str, start: datetime, ahead: Sequence[BillingPeriod]
+) -> list[BillingPeriod]:
+    """The windows billed ahead, without those of usage periods that were billed and ended before `start`: a period ends
+    earlier than what was billed ahead of it says once the customer's time zone has moved east.
+    """
+    closed = [
+        period.charges_from_datetime
+        for period in reader.tx.find(
+            BillingPeriod,
+            eq("subscription_id", subscription_id),
+            within("invoicing_reason", [reason for reason in WHOLE_REASONS if IN_ARREARS[reason].usage]),
+            less("charges_to_datetime", start),
+        )
+    ]
+    return [period for period in ahead if period.charges_from_datetime not in closed]
 
 
 def _in_force(reader: Reader, invoices: Iterable[Invoice]) -> list[tuple[BilledAhead, Invoice]]:
