@@ -65,7 +65,19 @@ KEPT_TABLES = {
 # Texts that say nothing about a person: they come from us, or from a short list, or bills are counted by them.
 _KEPT = frozenset(
     {
-        *("id", "slug", "number", "currency", "amount_currency", "status", "timezone", "country", "code", "frequency"),
+        *(
+            "id",
+            "slug",
+            "number",
+            "currency",
+            "amount_currency",
+            "base_currency",
+            "status",
+            "timezone",
+            "country",
+            "code",
+            "frequency",
+        ),
         *("account_type", "customer_type", "document_locale", "finalize_zero_amount_invoice", "billing_time"),
         *("subscription_invoice_issuing_date_anchor", "subscription_invoice_issuing_date_adjustment"),
         *("payment_provider", "payment_provider_code", "payment_provider_type", "provider_payment_methods"),
