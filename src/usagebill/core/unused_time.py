@@ -109,20 +109,24 @@ def late_activation_credit(balance: Balance, fee: Fee, plan_amount: int, cycle: 
     return FeeCredit(fee=fee, amount=amount)
 
 
-def carried_credit(
-    balance: Balance, fee: Fee, *, days: int, days_left: int, held: Decimal, prorated: bool, left_out: Decimal = ZERO
-) -> FeeCredit | None:
-    """The credit for a fee in advance of recurring usage: for `days_left` of its `days`, which the next plan bills
-    again; for all of them if its price is not prorated. None if it is zero.
+def carried_amount(
+    fee: Fee, *, days: int, days_left: int, held: Decimal, prorated: bool, left_out: Decimal = ZERO
+) -> Decimal:
+    """The part of a fee in advance of recurring usage, in (fractions of) cents before taxes and coupons, for
+    `days_left` of its `days`, which the next plan bills again; for all of them if its price is not prorated.
 
-    Only the share `held` of its units is billed again. What was given back of the fee before is deducted. The share
-    `left_out` of the days left, which older plans were paid for, is no part of a prorated fee.
+    Only the share `held` of its units is billed again. The share `left_out` of the days left, which older plans were
+    paid for, is no part of a prorated fee.
     """
     if days <= 0:
-        return None
-    unused = multiply(_left_of(fee, days, days_left, left_out) if prorated else Decimal(fee.amount_cents), held)
+        return ZERO
+    return multiply(_left_of(fee, days, days_left, left_out) if prorated else Decimal(fee.amount_cents), held)
+
+
+def carried_credit(balance: Balance, fee: Fee, carried: Decimal) -> FeeCredit | None:
+    """The credit for the `carried_amount` of a fee less what was given back of it before; None if it is zero."""
     given_back = total(item.precise_amount_cents for item in balance.items if item.fee_id == fee.id)
-    amount = truncate_to(subtract(unused, given_back), _DECIMALS)
+    amount = truncate_to(subtract(carried, given_back), _DECIMALS)
     if amount <= ZERO or balance.worth([(fee, amount)]) <= 0:
         return None
     return FeeCredit(fee=fee, amount=amount)

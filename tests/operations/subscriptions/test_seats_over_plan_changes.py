@@ -329,3 +329,19 @@ def test_an_upgrade_between_midnight_and_the_run_leaves_the_day_to_the_new_plan(
     assert for_seats(box) == 31_00 + 31_00 + december
     assert box.get("/credit_notes")["credit_notes"] == []
     assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize("rate", ["100", "50", "0"])
+def test_the_minimum_of_a_plan_that_ends_is_the_same_whoever_paid_for_its_seats(box: Scenario, rate: str) -> None:
+    """30.00 for 15 days, toward which a seat of 31.00 in advance counts 15.00, with a coupon or without."""
+    metric = box.metric("seats", "unique_count_agg", recurring=True)
+    box.plan(*charged(metric, "in advance"), code="old", amount_cents=0, minimum_commitment={"amount_cents": 62_00})
+    box.plan(*charged(metric, "in arrears"), code="new", amount_cents=1000)
+    box.coupon(0, coupon_type="percentage", percentage_rate=rate, frequency="once")
+    box.subscribe("old")
+    box.event("seats", value="a")
+    box.travel_to("2024-10-16T12:00:00Z")
+    box.subscribe("new")
+    fees = [fee for invoice in box.invoices() for fee in invoice["fees"] if fee["item"]["type"] == "commitment"]
+    assert [fee["amount_cents"] for fee in fees] == [15_00]
+    assert box.billing.audit().findings == ()

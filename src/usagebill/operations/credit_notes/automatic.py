@@ -9,17 +9,15 @@ from usagebill.core.contracts import Contract
 from usagebill.core.credit_note_remainders import within_parts
 from usagebill.core.credit_note_requests import takes_void_parts
 from usagebill.core.credit_notes import CreditNote, CreditNoteReason, Parts, proportional_items, surplus_items
-from usagebill.core.days import days_billed
 from usagebill.core.errors import Invalid
 from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import UNDONE, InvoiceStatus
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.invoices.totals import Surplus
-from usagebill.core.numbers import ZERO, round_cents
+from usagebill.core.numbers import round_cents
 from usagebill.core.subscriptions import Subscription, TerminationCredit
 from usagebill.core.taxes import tax_keys
 from usagebill.core.unused_time import (
-    FeeCredit,
     carried_credit,
     late_activation_credit,
     plan_amount_of,
@@ -28,17 +26,8 @@ from usagebill.core.unused_time import (
 from usagebill.operations.credit_notes.creation import make
 from usagebill.queries.billing_periods import cycle_at_end, used_until
 from usagebill.queries.credit_note_balance import balance_of
-from usagebill.queries.plans import plan_definition
 from usagebill.queries.progressive_credits import billed_together
-from usagebill.queries.subscriptions import upgraded_from
-from usagebill.rating.fees.paid_before import (
-    charge_of,
-    fees_in_advance,
-    paid_from,
-    share_paid_before,
-    shares_billed_in_arrears,
-)
-from usagebill.rating.fees.renewals import recurring_in_advance
+from usagebill.rating.fees.paid_before import billed_again_in_arrears
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import asc, desc, eq, ne, related
@@ -99,28 +88,11 @@ def on_carried_usage(work: Work, ended: Contract, following: Subscription) -> li
     """Credit what was paid in advance for recurring usage that `following`, after an upgrade, is billed in arrears: the
     days left, or without proration the whole price, of the units that are left and not billed in advance again.
     """
-    definition = plan_definition(work, ended.plan.id, ended.plan)
-    paid_for = dict.fromkeys(charge.billable_metric_id for charge in recurring_in_advance(definition))
-    if not paid_for:
-        return []
-    next_plan = plan_definition(work, following.plan_id)
-    in_arrears = {
-        charge.billable_metric_id for charge in next_plan.charges if charge.invoiceable and not charge.pay_in_advance
-    }
     items: dict[str, list[tuple[Fee, Decimal]]] = {}
-    for metric_id in paid_for:
-        if metric_id not in in_arrears:
-            continue
-        for paid in (ended.subscription, *upgraded_from(work, ended.subscription)):
-            fees = fees_in_advance(work, paid, eq("billable_metric_id", metric_id), since=work.now)
-            shares = shares_billed_in_arrears(work, ended, next_plan, definition.metrics[metric_id], fees)
-            for fee in fees:
-                charge = charge_of(work, fee)
-                prorated = charge is None or charge.prorated
-                left_out = share_paid_before(work, paid, fee, ended.zone) if prorated else ZERO
-                owed = _carried(work, ended, fee, shares[fee.id], prorated=prorated, left_out=left_out)
-                if owed is not None:
-                    items.setdefault(fee.invoice_id or "", []).append((owed.fee, owed.amount))
+    for fee, amount in billed_again_in_arrears(work, ended, following):
+        owed = carried_credit(balance_of(work, _invoice_of(work, fee)), fee, amount)
+        if owed is not None:
+            items.setdefault(fee.invoice_id or "", []).append((owed.fee, owed.amount))
     return [
         make(
             work,
@@ -132,24 +104,6 @@ def on_carried_usage(work: Work, ended: Contract, following: Subscription) -> li
         )
         for credited in items.values()
     ]
-
-
-def _carried(
-    work: Work, ended: Contract, fee: Fee, held: Decimal, *, prorated: bool, left_out: Decimal
-) -> FeeCredit | None:
-    if fee.invoice_id is None:
-        # There are no credit notes over a fee without an invoice.
-        return None
-    last = fee.to_datetime or work.now
-    return carried_credit(
-        balance_of(work, _invoice_of(work, fee)),
-        fee,
-        days=days_billed(paid_from(work, fee), last, ended.zone),
-        days_left=days_billed(work.now, last, ended.zone),
-        held=held,
-        prorated=prorated,
-        left_out=left_out,
-    )
 
 
 def _invoice_of(reader: Reader, fee: Fee) -> Invoice:

@@ -32,7 +32,7 @@ from usagebill.queries.fees import fees_before
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import successor_of
 from usagebill.rating.fees.fixed_charges import price_of_days
-from usagebill.rating.fees.paid_before import payment_for
+from usagebill.rating.fees.paid_before import billed_again_in_arrears, payment_for
 from usagebill.rating.fees.subscription import end_of_trial, subscription_item
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import at_most, desc, eq, has, ne, related, within
@@ -115,10 +115,15 @@ def _less_unused_time(reader: Reader, context: BillingContext, fees: Sequence[Fe
     invoice_ids = {fee.invoice_id for fee in fees if fee.invoice_id is not None}
     notes = reader.tx.find(CreditNote, within("invoice_id", invoice_ids)) if invoice_ids else []
     given_back = [item for note in notes if note.automatic and note.credit_status in CREDITED for item in note.items]
-    deducted = _deducted_by_next_plan(reader, context, fees)
-    return [
-        _less(fee, given_back, add(_unused(reader, context, fee), Decimal(deducted.get(fee.id, 0)))) for fee in fees
-    ]
+    credited = {item.fee_id for note in notes if note.automatic for item in note.items}
+    deducted, again = _deducted_by_next_plan(reader, context, fees), _billed_again(reader, context)
+
+    def unused(fee: Fee) -> Decimal:
+        # What a note gave back of usage that is billed again is among its items.
+        carried = ZERO if fee.id in credited else again.get(fee.id, ZERO)
+        return total([_unused(reader, context, fee), Decimal(deducted.get(fee.id, 0)), carried])
+
+    return [_less(fee, given_back, unused(fee)) for fee in fees]
 
 
 def _less(fee: Fee, items: Sequence[CreditNoteItem], unused: Decimal) -> Fee:
@@ -169,6 +174,20 @@ def _deducted_by_next_plan(reader: Reader, context: BillingContext, fees: Sequen
         asked = price_of_days(contract, charge, at, max(payment.days_left for payment in paid))
         deducted.update(zip((fee.id for fee in own), deducted_next(paid, asked), strict=True))
     return deducted
+
+
+def _billed_again(reader: Reader, context: BillingContext) -> dict[str, Decimal]:
+    """By id of fees in advance for recurring usage, the cents that the plan after an upgrade bills again in arrears,
+    whether they were credited or a coupon had paid them.
+    """
+    ended = context.subscription
+    skips = ended.on_termination_credit_note == TerminationCredit.SKIP
+    following = (
+        successor_of(reader, ended) if context.ended and context.cycle.succession is Succession.UPGRADE else None
+    )
+    if following is None or skips:
+        return {}
+    return {fee.id: amount for fee, amount in billed_again_in_arrears(reader, context.contract, following)}
 
 
 def _is_in_force(reader: Reader, invoice_id: str) -> bool:

@@ -33,12 +33,12 @@ from usagebill.core.periods import Succession, Window
 from usagebill.core.plans import Charge, PlanDefinition
 from usagebill.core.pricing.standard import STANDARD
 from usagebill.core.subscriptions import Subscription, begins_at
+from usagebill.core.unused_time import carried_amount
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.queries.fees import fees_before
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import upgraded_from
 from usagebill.rating.charge_scope import ChargeScope, usage_window
-from usagebill.rating.current_usage import contract_window
 from usagebill.rating.usage import charge_results
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, any_of, asc, at_least, at_most, eq, missing, related, within
@@ -82,7 +82,7 @@ def share_paid_before(reader: Reader, subscription: Subscription, fee: Fee, tz: 
     """The share of a fee in advance of `subscription` for recurring usage, from now on, that older plans were paid for:
     these days of its units are left out of it.
     """
-    last, charge = fee.to_datetime, charge_of(reader, fee)
+    last, charge = fee.to_datetime, _charge_of(reader, fee)
     if last is None or charge is None or not paid_before_cents(fee):
         return ZERO
     paid = _paid_for_units(reader, subscription, fee, reader.now, tz, until=last)
@@ -108,7 +108,7 @@ def paid_from(reader: Reader, fee: Fee) -> datetime:
     which it was billed.
     """
     first = fee.from_datetime or fee.created_at
-    charge = charge_of(reader, fee)
+    charge = _charge_of(reader, fee)
     if charge is not None and not charge.prorated:
         return first
     if fee.invoice_id is not None:
@@ -215,7 +215,7 @@ class _Units:
     ) -> None:
         self._reader, self._metric, self._scope = reader, metric, scope
         self.fees = list(fees)
-        self.older = {fee.charge_id: old for fee in self.fees if (old := charge_of(reader, fee)) is not None}
+        self.older = {fee.charge_id: old for fee in self.fees if (old := _charge_of(reader, fee)) is not None}
         self._buckets = {_place(fee): _bucket_of(self.older.get(fee.charge_id), metric, fee) for fee in self.fees}
         keys = dict.fromkeys(
             key
@@ -323,7 +323,42 @@ class _Carried:
         return divide(cell.units, left) if left > ZERO and cell in of_fee else ZERO
 
 
-def shares_billed_in_arrears(
+def billed_again_in_arrears(reader: Reader, ended: Contract, following: Subscription) -> list[tuple[Fee, Decimal]]:
+    """The fees on invoices that were paid in advance for recurring usage which `following`, after an upgrade, bills in
+    arrears, each with its part for that: (fractions of) cents, whoever paid them.
+    """
+    definition = plan_definition(reader, ended.plan.id, ended.plan)
+    recurring = (metric for metric in definition.metrics.values() if metric.recurring)
+    paid_for = [metric for metric in recurring if _in_advance_for(definition, metric)]
+    if not paid_for:
+        return []
+    next_plan, at = plan_definition(reader, following.plan_id), ended.subscription.terminated_at or reader.now
+    reader = reader.at(at, known_at=reader.known_at)
+    in_arrears = {one.billable_metric_id for one in next_plan.charges if one.invoiceable and not one.pay_in_advance}
+    again: list[tuple[Fee, Decimal]] = []
+    for metric in paid_for:
+        if metric.id not in in_arrears:
+            continue
+        for paid in (ended.subscription, *upgraded_from(reader, ended.subscription)):
+            fees = fees_in_advance(reader, paid, eq("billable_metric_id", metric.id), since=at)
+            shares = _shares_billed_in_arrears(reader, ended, next_plan, metric, fees)
+            # There are no credit notes over a fee without an invoice.
+            for fee in (fee for fee in fees if fee.invoice_id is not None):
+                charge, last = _charge_of(reader, fee), fee.to_datetime or at
+                prorated = charge is None or charge.prorated
+                amount = carried_amount(
+                    fee,
+                    days=days_billed(paid_from(reader, fee), last, ended.zone),
+                    days_left=days_billed(at, last, ended.zone),
+                    held=shares[fee.id],
+                    prorated=prorated,
+                    left_out=share_paid_before(reader, paid, fee, ended.zone) if prorated else ZERO,
+                )
+                again.append((fee, amount))
+    return again
+
+
+def _shares_billed_in_arrears(
     reader: Reader, ended: Contract, following: PlanDefinition, metric: BillableMetric, fees: Sequence[Fee]
 ) -> dict[str, Decimal]:
     """By id of each of the fees in advance for a recurring metric, the share of its units that are left and that the
@@ -334,7 +369,7 @@ def shares_billed_in_arrears(
     scope = ChargeScope(
         subscription=ended.subscription,
         currency=ended.plan.amount_currency,
-        window=contract_window(reader, ended),
+        window=usage_window(Window(start=reader.now, end=reader.now, duration=1), ended.zone, ended.subscription),
         counted_until=reader.now,
     )
     ahead = _in_advance_for(following, metric)
@@ -419,13 +454,12 @@ def _given_back(reader: Reader, fee: Fee) -> Decimal:
     return total(item.precise_amount_cents for note in notes for item in note.items if item.fee_id == fee.id)
 
 
-def charge_of(reader: Reader, fee: Fee) -> Charge | None:
-    """The charge of a fee, though it may be removed by now; None if it has none."""
+def _charge_of(reader: Reader, fee: Fee) -> Charge | None:
     return reader.tx.get(Charge, fee.charge_id, deleted=True) if fee.charge_id else None
 
 
 def _is_in_advance(reader: Reader, fee: Fee) -> bool:
-    charge = charge_of(reader, fee)
+    charge = _charge_of(reader, fee)
     return fee.pay_in_advance if charge is None else charge.pay_in_advance
 
 
