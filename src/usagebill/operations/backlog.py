@@ -104,23 +104,23 @@ def without_backlog(reason: Unrelated) -> Callable[[Operation], Operation]:
     return declare
 
 
-def catch_up(work: Work, customer_ids: Iterable[str], *, needed: bool = False, of_everyone: bool = True) -> None:
+def catch_up(work: Work, customer_ids: Iterable[str], *, needed: bool = False, foreseen: bool = False) -> None:
     """Run the overdue jobs that the customers' bills depend on in order, each as of its due instant: their own, and
     those of their events, of their subscriptions' thresholds and of everybody.
 
     So a period that closed while no worker was running is billed as if the change had not been made yet, and the change
     cannot lose it. A failing job fails the operation if the backlog is `needed`; otherwise the customer's jobs are left
-    to the next retry, which the change may let succeed. A preview leaves out those `of_everyone` that are yet to come.
+    to the next retry, which the change may let succeed. `foreseen`: for a preview, jobs of everybody that are yet to
+    come run without those of other customers, whose periods are nothing to it.
     """
     ids = list(dict.fromkeys(customer_ids))
     if not ids:
         return
     # Subjects with a failing job that is not the customers' own.
     left: list[str] = []
-    kinds = (*_OF_SOME, *_OF_EVERYONE) if of_everyone else _OF_SOME
-    subjects = _subjects(work, ids, kinds)
+    subjects = _subjects(work, ids)
     while (job := work.tx.jobs.overdue(subjects, work.now, but_of=left)) is not None:
-        if job.kind in _OF_EVERYONE:
+        if job.kind in _OF_EVERYONE and not foreseen:
             # Others' periods that closed before belong before it too.
             _settle_everyone(work.at(job.due_at))
             if work.tx.jobs.get(job.key) == job:
@@ -134,7 +134,7 @@ def catch_up(work: Work, customer_ids: Iterable[str], *, needed: bool = False, o
             else:
                 return
         if job.kind not in _OF_SOME:
-            subjects = _subjects(work, ids, kinds)
+            subjects = _subjects(work, ids)
 
 
 # The subjects of these are no customers: events (of some customers), a subscription, and what everybody's bills are
@@ -143,9 +143,9 @@ _OF_SOME = (ProcessEvents.kind, CheckUsageThresholds.kind)
 _OF_EVERYONE = (ChangeEuRates.kind, ExpireCoupon.kind, RescheduleEntity.kind, PlanAmountChanged.kind, EndPlan.kind)
 
 
-def _subjects(reader: Reader, customer_ids: Sequence[str], kinds: Collection[str]) -> list[str]:
-    """The customers, and the subjects of overdue jobs of other subjects, of these kinds, that their bills depend on."""
-    jobs = reader.tx.jobs.overdue_of(kinds, reader.now)
+def _subjects(reader: Reader, customer_ids: Sequence[str]) -> list[str]:
+    """The customers, and the subjects of overdue jobs of other subjects that their bills depend on."""
+    jobs = reader.tx.jobs.overdue_of((*_OF_SOME, *_OF_EVERYONE), reader.now)
     if not jobs:
         return [*customer_ids]
     named = {job.id: set(task_of(ProcessEvents, job).events) for job in jobs if job.kind == ProcessEvents.kind}

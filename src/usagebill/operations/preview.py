@@ -342,8 +342,10 @@ def _complete(work: Work, invoice: Invoice | None) -> Invoice:
 
 
 def _settle(later: Work, customer_id: str) -> None:
-    """Run the customer's jobs that will be due by then, its checks of thresholds included."""
-    catch_up(later, (customer_id,), needed=True, of_everyone=False)
+    """Run the jobs that will be due by then and that the customer's bill depends on: its own, its checks of thresholds,
+    and those of everybody, such as a change of the VAT rate.
+    """
+    catch_up(later, (customer_id,), needed=True, foreseen=True)
 
 
 def _purchased(work: Work, customer: Customer, sent_fields: PreviewInput) -> tuple[datetime, Invoice]:

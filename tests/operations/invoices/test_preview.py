@@ -359,3 +359,33 @@ def test_what_a_threshold_will_bill_ahead_is_deducted(box: Scenario, customer: d
     assert (ahead["invoice_type"], ahead["total_amount_cents"]) == ("progressive_billing", 1000)
     assert billed["progressive_billing_credit_amount_cents"] == 1000
     assert amounts(foreseen) == amounts(billed)
+
+
+@pytest.mark.now("2025-06-15T00:00:00Z")
+@pytest.mark.parametrize("terms", [{}, {"plan_code": "less"}, {"terminated_at": "2025-07-01T00:00:00Z"}])
+def test_the_vat_rate_of_the_day_of_the_invoice_is_shown(box: Scenario, terms: dict[str, str]) -> None:
+    """Estonia's rate rises from 22 % to 24 % on 1 July 2025; the invoice of others is no part of the preview."""
+    box.put("/billing_entities/default", billing_entity={"country": "EE", "eu_tax_management": True})
+    for customer in ("acme", "other"):
+        box.customer(customer, country="EE")
+    box.plan(amount_cents=10_000)
+    box.plan(code="less", amount_cents=100)
+    for customer, name in (("acme", "sub"), ("other", "theirs")):
+        box.subscribe(external_id=name, customer=customer)
+    shown = preview(box, subscriptions={"external_ids": ["sub"], **terms})
+    assert [(tax["tax_code"], tax["tax_rate"]) for tax in shown["applied_taxes"]] == [("svc_eu_ee_standard", 24.0)]
+    box.travel_to("2025-07-01T03:00:00Z")
+    billed = next(one for one in box.invoices() if one["customer"]["external_id"] == "acme")
+    if "terminated_at" not in terms:
+        assert (billed["total_amount_cents"], billed["taxes_amount_cents"]) == amounts(shown)[2:0:-1]
+    assert billed["applied_taxes"][0]["tax_rate"] == 24.0
+
+
+@pytest.mark.now("2025-06-15T00:00:00Z")
+def test_a_coupon_that_expires_before_the_invoice_stays_with_who_has_it(box: Scenario) -> None:
+    box.plan(amount_cents=10_000)
+    box.coupon(500, frequency="forever", expiration="time_limit", expiration_at="2025-06-20T00:00:00Z")
+    box.subscribe()
+    shown = preview(box, subscriptions={"external_ids": ["sub"]})
+    box.travel_to("2025-07-01T03:00:00Z")
+    assert amounts(box.invoices()[0]) == amounts(shown)
