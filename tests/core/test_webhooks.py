@@ -51,17 +51,19 @@ MESSAGE = WebhookMessage(
 )
 
 
-def test_catalogue_has_the_75_names_of_the_interface_and_six_of_ours() -> None:
+def test_catalogue_has_the_75_names_of_the_interface_and_eight_of_ours() -> None:
     ours = {
         "customer.anonymized",
         "hold.expired",
+        "limit.reached",
+        "limit.reset",
         "invoice.overpaid",
         "invoice.payment_dispute_won",
         "payment.refund_failure",
         "payment.returned",
     }
     assert len(OBJECT_TYPES.keys() - ours) == 75
-    assert len(OBJECT_TYPES) == 81
+    assert len(OBJECT_TYPES) == 83
 
 
 def test_hmac_of_the_documented_example() -> None:

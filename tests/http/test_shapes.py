@@ -99,6 +99,7 @@ UNSHOWN = {
     # It is ours.
     "customer.anonymized",
     "hold.expired",
+    *("limit.reached", "limit.reset"),
     *("credit_note.provider_refund_failure", "invoice.overpaid", "invoice.payment_dispute_won"),
     *("payment.refund_failure", "payment.returned"),
     *("payment_receipt.created", "payment_receipt.generated"),

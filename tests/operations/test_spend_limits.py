@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -308,3 +309,66 @@ def test_the_library_speaks_of_limits_too(box: Scenario) -> None:
         billing.spend_limits.check(external_subscription_id="sub")
     billing.spend_limits.delete_of_subscription("sub", "cap")
     assert list(billing.spend_limits.list_of_subscription("sub")) == []
+
+
+# What is told
+
+
+def told(box: Scenario) -> list[tuple[str, str, str | None]]:
+    """Of each message: its type, the limit, and the subscription."""
+    return [
+        (str(one["webhook_type"]), one["reached_limit"]["code"], one["reached_limit"]["external_subscription_id"])
+        for one in box.webhooks
+        if str(one["webhook_type"]).startswith("limit.")
+    ]
+
+
+@pytest.mark.parametrize("on_reached", ["refuse", "alert"])
+def test_a_limit_that_is_reached_is_told_once_and_again_when_it_starts_over(box: Scenario, on_reached: str) -> None:
+    box.plan(charge_on(box.metric("gb"), amount="1"))
+    box.subscribe()
+    limit = {"code": "cap", "amount_cents": 500, "interval": "day", "on_reached": on_reached}
+    box.post("/customers/acme/spend_limits", spend_limit=limit)
+    box.event("gb", value="4.99")
+    box.travel_to(box.now + timedelta(minutes=1))
+    assert told(box) == []
+    for value in ("0.01", "2"):
+        box.event("gb", value=value)
+        box.travel_to(box.now + timedelta(minutes=1))
+    assert told(box) == [("limit.reached", "cap", None)]
+    message = box.webhooks[-1]["reached_limit"]
+    assert (message["limit"], message["used"], message["on_reached"]) == ("500.0", "500.0", on_reached)
+    assert message["external_customer_id"] == "acme"
+    box.travel_to(box.now + timedelta(days=1))
+    box.event("gb", value=6)
+    box.travel_to(box.now + timedelta(days=2))
+    assert [name for name, *_ in told(box)] == ["limit.reached", "limit.reset"] * 2
+
+
+def test_each_subscription_on_a_plan_reaches_its_limit_by_itself(box: Scenario) -> None:
+    box.plan(charge_on(box.metric("gb"), amount="1"))
+    box.post("/plans/basic/spend_limits", spend_limit={"code": "cap", "amount_cents": 500, "interval": "lifetime"})
+    for name in ("one", "two", "three"):
+        box.subscribe(external_id=name)
+    for name in ("one", "two"):
+        box.event("gb", name, value=5)
+    box.travel_to(box.now + timedelta(minutes=1))
+    box.event("gb", "one", value=5)
+    box.travel_to(box.now + timedelta(days=90))
+    assert sorted(told(box)) == [("limit.reached", "cap", "one"), ("limit.reached", "cap", "two")]
+
+
+def test_a_changed_limit_is_told_of_anew_and_a_deleted_one_is_not(box: Scenario) -> None:
+    box.plan(charge_on(box.metric("gb"), amount="1"))
+    box.subscribe()
+    box.event("gb", value=5)
+    path = "/customers/acme/spend_limits"
+    box.post(path, spend_limit={"code": "cap", "amount_cents": 500, "interval": "day"})
+    box.travel_to(box.now + timedelta(minutes=1))
+    box.put(f"{path}/cap", spend_limit={"amount_cents": 600})
+    box.event("gb", value=1)
+    box.travel_to(box.now + timedelta(minutes=1))
+    assert [name for name, *_ in told(box)] == ["limit.reached"] * 2
+    box.delete(f"{path}/cap")
+    box.travel_to(box.now + timedelta(days=2))
+    assert len(told(box)) == 2

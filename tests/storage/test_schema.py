@@ -398,6 +398,7 @@ TABLES_OF_VERSIONS = {
     77: "4d792bbc31da4b7d",
     78: "169021e859d07e17",
     79: "acb4795765ebd1ee",
+    80: "d76b5e65808c555b",
 }
 
 

@@ -85,6 +85,24 @@ class SpendLimit:
         return Decimal(self.amount_cents or 0) if self.units is None else self.units
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachedLimit:
+    """A limit whose usage has come to all of it, which is told once until it starts over at `resets_at` (None: never).
+
+    `external_subscription_id` is the subscription whose usage it is, and "" for a customer's limit. `used` is in cents
+    before taxes or in units, as of `created_at`.
+    """
+
+    id: str
+    organization_id: str
+    customer_id: str
+    spend_limit_id: str
+    external_subscription_id: str
+    used: Decimal
+    created_at: datetime
+    resets_at: datetime | None = None
+
+
 class Refusal(StrEnum):
     """The codes of refused usage."""
 

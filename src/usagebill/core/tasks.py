@@ -294,6 +294,16 @@ class ExpireWallet(_CustomerTask):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckSpendLimits(_CustomerTask):
+    """Usage of a customer has come in, or a limit that was reached starts over at `resets_at`."""
+
+    kind = "check_spend_limits"
+    identity = ("customer_id", "resets_at")
+
+    resets_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireHold(_CustomerTask):
     """A hold has expired, which is to be told."""
 

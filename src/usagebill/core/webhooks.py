@@ -54,6 +54,8 @@ OBJECT_TYPES: Mapping[str, str] = {
     "billable_metric.updated": "billable_metric",
     "billable_metric.deleted": "billable_metric",
     "hold.expired": "hold",
+    "limit.reached": "reached_limit",
+    "limit.reset": "reached_limit",
     "customer.created": "customer",
     "customer.updated": "customer",
     "customer.anonymized": "customer",

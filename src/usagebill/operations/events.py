@@ -34,6 +34,7 @@ from usagebill.operations.admission import admit
 from usagebill.operations.alert_watch import watch_events
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.checks import payment_required
+from usagebill.operations.limit_watch import watch_limits
 from usagebill.queries.organizations import limits_now
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.removed_events import may_be_gone, removed_in
@@ -362,7 +363,8 @@ def follow_up(
     """Schedule the follow-ups of new events; `metrics` are theirs, by code.
 
     Charges paid in advance, thresholds and ongoing balances of wallets are processed by jobs at once; alerts are
-    checked some seconds later, and if an endpoint subscribes to it, the events of each hour are checked after it.
+    and limits are checked some seconds later, and if an endpoint subscribes to it, the events of each hour are checked
+    after it.
     """
     if in_advance:
         names = names_by_subscription(events, in_advance)
@@ -372,6 +374,7 @@ def follow_up(
     ongoing_balances.follow_up(work, events)
     _tell_of_unknown_wallets(work, events, metrics)
     watch_events(work, events, metrics)
+    watch_limits(work, events)
     if work.is_heard("events.errors"):
         hour = work.now.replace(minute=0, second=0, microsecond=0) + _HOUR
         work.schedule(CheckReceivedEvents(organization_id=work.organization.id, hour=hour), hour + _CHECKED_AT)

@@ -17,6 +17,7 @@ from usagebill.core.tasks import (
     ChaseCustomer,
     CheckAlerts,
     CheckReceivedEvents,
+    CheckSpendLimits,
     CheckUsageThresholds,
     CleanLogs,
     CleanWebhookMessages,
@@ -76,6 +77,7 @@ from usagebill.operations.invoices.drafts import refresh_wanted
 from usagebill.operations.invoices.issue import mark_overdue
 from usagebill.operations.invoices.provider_taxes import retry_limited
 from usagebill.operations.invoices.subscription import finalize_due
+from usagebill.operations.limit_watch import check as check_limits
 from usagebill.operations.subscriptions import offboarding, time_zones
 from usagebill.operations.subscriptions.activation import expire_activation, settle_activation
 from usagebill.operations.subscriptions.gate import activate_due
@@ -163,6 +165,7 @@ HANDLERS: dict[str, Handler[Any]] = dict(
         _handled(InvoiceTopUp, invoice_top_up),
         _handled(SettleTopUp, settle_top_up),
         _handled(TopUpAtInterval, top_up_at_interval),
+        _handled(CheckSpendLimits, check_limits),
         _handled(ExpireHold, expire_hold),
         _handled(ExpireWallet, expire_wallet),
         _handled(CheckAlerts, check_alerts),

@@ -23,6 +23,7 @@ from usagebill.core.spend_limits import (
 )
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.backlog import Unrelated, without_backlog
+from usagebill.operations.limit_watch import forget, watch_limit
 from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.plans import plan_by_code
@@ -170,6 +171,7 @@ def _created(work: Work, owner: Owner, request: SpendLimitInput) -> SpendLimit:
         owner,
     )
     work.tx.insert(limit)
+    watch_limit(work, limit)
     return limit
 
 
@@ -186,12 +188,15 @@ def _customer_id(owner: Owner) -> str | None:
 def _changed(work: Work, owner: Owner, code: str, request: SpendLimitInput) -> SpendLimit:
     limit = _read(work, replace(_of_code(work, owner, code), updated_at=work.now), request, owner)
     work.tx.replace(limit)
+    forget(work, limit)
+    watch_limit(work, limit)
     return limit
 
 
 def _removed(work: Work, limit: SpendLimit) -> SpendLimit:
     gone = removed(limit, work.now)
     work.tx.replace(gone)
+    forget(work, limit)
     return gone
 
 

@@ -22,7 +22,7 @@ from usagebill.resources.result_views import top_up_page_view
 from usagebill.views.alerts import TriggeredAlertView, alert_view
 from usagebill.views.holds import HoldView, hold_view
 from usagebill.views.payment_providers import TopUpFailureView
-from usagebill.views.spend_limits import check_view, spend_limit_view
+from usagebill.views.spend_limits import ReachedLimitView, check_view, spend_limit_view
 from usagebill.views.wallet_transactions import WalletTransactionMessage, consumption_view, wallet_transaction_details
 from usagebill.views.wallets import WalletMessage, wallet_view
 
@@ -61,6 +61,10 @@ class SpendLimits(Resource):
     permission = "alert"
 
     views: ClassVar[Views] = {SpendLimit: spend_limit_view, Check: check_view}
+    messages: ClassVar[Messages] = {
+        "limit.reached": Message("All of a spend limit is used up; told once until it starts over.", ReachedLimitView),
+        "limit.reset": Message("A spend limit that was reached has started over.", ReachedLimitView),
+    }
 
     create_of_customer = command(spend_limits.create_of_customer)
     create_of_subscription = command(spend_limits.create_of_subscription)

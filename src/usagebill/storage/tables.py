@@ -47,7 +47,7 @@ from usagebill.core.progressive_billing import LifetimeUsage
 from usagebill.core.recurring_rules import RecurringTransactionRule
 from usagebill.core.running_usage import RunningFront, RunningUsage, RunningValue
 from usagebill.core.security_logs import SecurityLog
-from usagebill.core.spend_limits import SpendLimit
+from usagebill.core.spend_limits import ReachedLimit, SpendLimit
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.sync_connections import SyncConnection, SyncedDocument
 from usagebill.core.tax_providers import TaxConnection
@@ -441,6 +441,13 @@ TABLES: tuple[Table, ...] = (
         # A customer's own codes are kept apart by `operations.spend_limits`: nulls are never equal.
         unique=(("customer_id", "external_subscription_id", "code"), ("plan_id", "code")),
         indexes=(("customer_id",), ("plan_id",)),
+    ),
+    Table(
+        kind=ReachedLimit,
+        name="reached_limits",
+        unique=(("spend_limit_id", "external_subscription_id"),),
+        indexes=(("customer_id",),),
+        references={"customer_id": Customer},
     ),
     Table(
         kind=Hold,

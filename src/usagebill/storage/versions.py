@@ -24,6 +24,7 @@ from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.payments import ProviderNotice
 from usagebill.core.running_usage import RunningFront, RunningUsage, RunningValue
 from usagebill.core.security_logs import SecurityLog
+from usagebill.core.spend_limits import ReachedLimit
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage_ceiling import NewUsage, UsageCount
 from usagebill.core.users import User, UserSession
@@ -38,7 +39,8 @@ SHARED = "version"
 # The sequence that counts changes of an organization's entitlements.
 ENTITLEMENTS = "entitlements"
 # No result depends on logs, on what is sent where, on answers kept for repeated requests, on who signs in, on
-# holds, which reserve and bill nothing, or on counts of events that are kept to save a recount.
+# holds, which reserve and bill nothing, on limits that were told to be reached, or on counts of events that are kept to
+# save a recount.
 _BESIDE = frozenset(
     {
         *(
@@ -52,7 +54,7 @@ _BESIDE = frozenset(
             ProviderNotice,
         ),
         *(EventShipment, EventSource, RefusedEvent, User, UserSession),
-        *(Hold, NewUsage, UsageCount, RunningFront, RunningUsage, RunningValue),
+        *(Hold, ReachedLimit, NewUsage, UsageCount, RunningFront, RunningUsage, RunningValue),
     }
 )
 # Whose customer a record without one of its own is of.

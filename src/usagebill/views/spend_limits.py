@@ -7,7 +7,8 @@ from typing import TypedDict
 
 from usagebill.core.checks import Check
 from usagebill.core.numbers import decimal_text, round_cents
-from usagebill.core.spend_limits import SpendLimit, Standing
+from usagebill.core.spend_limits import ReachedLimit, SpendLimit, Standing
+from usagebill.queries.customers import customer_of
 from usagebill.queries.plans import find_plan
 from usagebill.queries.spend_limits import customer_of_limit, metric_of_limit
 from usagebill.runtime.work import Reader
@@ -28,6 +29,20 @@ class SpendLimitView(TypedDict):
     on_reached: str
     grace_percent: DecimalText
     created_at: Instant
+
+
+class ReachedLimitView(TypedDict):
+    code: str
+    external_customer_id: str
+    external_subscription_id: str | None
+    plan_code: str | None
+    measured_in: str
+    limit: DecimalText
+    used: DecimalText
+    interval: str
+    on_reached: str
+    reached_at: Instant
+    resets_at: Instant | None
 
 
 class StandingView(TypedDict):
@@ -75,6 +90,27 @@ def spend_limit_view(reader: Reader, limit: SpendLimit) -> SpendLimitView:
         "on_reached": limit.on_reached,
         "grace_percent": decimal_text(limit.grace_percent),
         "created_at": instant_text(limit.created_at),
+    }
+
+
+def reached_limit_view(reader: Reader, reached: ReachedLimit) -> ReachedLimitView:
+    """A limit that was reached, with what was used of it then."""
+    limit = reader.tx.get(SpendLimit, reached.spend_limit_id, deleted=True)
+    if limit is None:
+        raise LookupError(reached.spend_limit_id)
+    plan = None if limit.plan_id is None else find_plan(reader, limit.plan_id)
+    return {
+        "code": limit.code,
+        "external_customer_id": customer_of(reader, reached).external_id,
+        "external_subscription_id": reached.external_subscription_id or None,
+        "plan_code": None if plan is None else plan.code,
+        "measured_in": limit.measure,
+        "limit": decimal_text(limit.most),
+        "used": decimal_text(reached.used),
+        "interval": limit.interval,
+        "on_reached": limit.on_reached,
+        "reached_at": instant_text(reached.created_at),
+        "resets_at": instant_text(reached.resets_at),
     }
 
 
