@@ -139,7 +139,11 @@ def paths(box: Scenario, width: int) -> list[str]:
     own = [
         "/",
         "/analytics",
+        "/arriving",
         "/audit",
+        "/limits/subscriptions?of=sub-2",
+        "/limits/customers?of=long",
+        "/new/payment-connections?kind=stripe",
         "/new/dunning-campaigns",
         "/live",
         "/customers/nakheel",

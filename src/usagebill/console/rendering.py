@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 import jinja2
 
+from usagebill.browser import templates
+from usagebill.browser.templates import segment as segment
 from usagebill.core.documents.locales import date_text, money_text
 from usagebill.core.instants import parse_instant
 
@@ -85,21 +87,10 @@ def query(parameters: Mapping[str, object]) -> str:
     return f"?{urlencode(given)}" if given else ""
 
 
-def segment(value: object) -> str:
-    """A code or an id as part of a path."""
-    return quote(str(value), safe="")
-
-
 @cache
 def environment() -> jinja2.Environment:
-    """The templates of the console; every value is escaped."""
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("usagebill.console"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    filters = (money, when, day, number, words, tone, at, query, segment)
+    """The templates of the console, and what they know."""
+    made = templates.environment("usagebill.console")
+    filters = (money, when, day, number, words, tone, at, query)
     made.filters.update({function.__name__: function for function in filters})
     return made

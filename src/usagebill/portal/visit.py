@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TypeVar
-from urllib.parse import quote
 
-import jinja2
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from usagebill.billing import Billing
+from usagebill.browser.templates import environment
 from usagebill.core.activity_logs import ActivitySource, Actor
 from usagebill.core.documents.locales import language_of
 from usagebill.core.documents.words import words_of
@@ -59,7 +57,7 @@ class Visit:
         """A page made of a template, in the customer's language."""
         language = language_of(place.locale)
         text = (
-            environment()
+            environment("usagebill.portal")
             .get_template(template)
             .render(
                 root=self.root,
@@ -105,17 +103,3 @@ def headers_for(frame_origins: Sequence[str]) -> Mapping[str, str]:
     }
     # It knows no list of sites.
     return headers if frame_origins else headers | {"x-frame-options": "DENY"}
-
-
-@cache
-def environment() -> jinja2.Environment:
-    """The templates of the portal; every value is escaped."""
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("usagebill.portal"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters["segment"] = lambda value: quote(str(value), safe="")
-    return made
