@@ -74,6 +74,13 @@ def settlement(cycle: Cycle, record: Boundaries, *, last_fee_at: datetime | None
     return _settlement(cycle, lived.subscription)
 
 
+def settled_from(cycle: Cycle, record: Boundaries) -> datetime:
+    """The first instant of the interval whose commitment `record` settles, if it settles one."""
+    if not cycle.pay_in_advance or (cycle.terminated_at is not None and cycle.succession is not Succession.DOWNGRADE):
+        return record.subscription.start
+    return day_start(cycle.before(cycle.period(local_date(record.timestamp, cycle.tz))).start, cycle.tz)
+
+
 def _settlement(cycle: Cycle, window: Window, *, upgraded: bool = False) -> Settlement:
     period = cycle.period(local_date(window.start, cycle.tz))
     whole = Window(start=day_start(period.start, cycle.tz), end=day_end(period.end, cycle.tz), duration=period.days)

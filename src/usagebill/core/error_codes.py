@@ -49,6 +49,10 @@ CODES: Mapping[str, Refusal] = {
     "value_already_exist": Refusal("is already taken", "choose another one, or change the record that has it"),
     "value_already_exists": Refusal("is already taken", "choose another one, or change the record that has it"),
     "already_exists": Refusal("already exists", "change it, or delete it first"),
+    "only_prices_can_wait": Refusal(
+        "puts off a change of charges, taxes or thresholds as well, which count at once",
+        "change the prices with `next_period`, and the rest in another request",
+    ),
     "value_is_reserved": Refusal("is reserved", "choose another one"),
     "value_must_be_blank": Refusal("has no meaning for this kind of record", "leave it out"),
     "value_must_be_positive_or_zero": Refusal("is not a whole number of at least 0", "send an integer of at least 0"),

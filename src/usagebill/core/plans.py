@@ -50,7 +50,9 @@ class UsageThreshold:
 class Plan:
     """A price list. `parent_id` marks an override: a child plan of one subscription, with the parent's code.
 
-    `trial_period` is in days. The two monthly flags are null except on yearly and semiannual plans.
+    `trial_period` is in days. The two monthly flags are null except on yearly and semiannual plans. Its prices, and
+    those of its charges, count for periods that begin at `prices_from` or later; earlier ones are billed by those of
+    the price version `prices_before` (`core.price_versions`). Without `prices_from` they count for all.
     """
 
     id: str
@@ -75,6 +77,8 @@ class Plan:
     parent_id: str | None = None
     pending_deletion: bool = False
     offered_in_portal: bool = False
+    prices_from: datetime | None = None
+    prices_before: int | None = None
     deleted_at: datetime | None = None
 
 

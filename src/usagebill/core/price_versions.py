@@ -5,15 +5,17 @@ A version names each definition as it stood at one moment, so that one number on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 from usagebill.core.activity_logs import ActivitySource, Change, changed_fields
 from usagebill.core.add_ons import AddOn
-from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.billable_metrics import BillableMetric, declared_values
 from usagebill.core.coupons import Coupon
-from usagebill.core.plans import Charge, FixedCharge, Plan
+from usagebill.core.filters import trimmed_values
+from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition
 from usagebill.core.taxes import Tax
 
 # What decides an amount. A charge has its filters and its rate of a pricing unit, a plan its commitment and thresholds.
@@ -96,3 +98,62 @@ class PlanVersion:
     api_key_id: str | None = None
     user_email: str | None = None
     request_id: str | None = None
+
+
+class Effective(StrEnum):
+    """From when changed prices count: for the whole of the open period, or for periods that begin after the change."""
+
+    IMMEDIATELY = "immediately"
+    NEXT_PERIOD = "next_period"
+
+
+def with_prices_of(definition: PlanDefinition, former: PlanDefinition) -> PlanDefinition:
+    """The plan with the prices of a former version: its amount and commitment, and the prices and filters of each
+    charge that it had. What it sells, and names and taxes, are as they are now.
+    """
+    charges = {charge.id: charge for charge in former.charges}
+    fixed_charges = {charge.id: charge for charge in former.fixed_charges}
+    return replace(
+        definition,
+        plan=replace(
+            definition.plan,
+            amount_cents=former.plan.amount_cents,
+            minimum_commitment=former.plan.minimum_commitment,
+        ),
+        charges=tuple(
+            _with_prices_of(charge, charges.get(charge.id), definition.metrics[charge.billable_metric_id])
+            for charge in definition.charges
+        ),
+        fixed_charges=tuple(
+            replace(charge, properties=fixed_charges[charge.id].properties) if charge.id in fixed_charges else charge
+            for charge in definition.fixed_charges
+        ),
+    )
+
+
+def _with_prices_of(charge: Charge, former: Charge | None, metric: BillableMetric) -> Charge:
+    if former is None:
+        return charge
+    declared = declared_values(metric)
+    trimmed = ((of_filter, trimmed_values(of_filter.values, declared)) for of_filter in former.filters)
+    return replace(
+        charge,
+        properties=former.properties,
+        # The metric may have lost a value since, and every charge with it.
+        filters=tuple(replace(of_filter, values=values) for of_filter, values in trimmed if values is not None),
+        min_amount_cents=former.min_amount_cents,
+        applied_pricing_unit=former.applied_pricing_unit,
+    )
+
+
+def next_period_errors(before: PlanDefinition, after: PlanDefinition) -> dict[str, list[str]]:
+    """Errors, as field -> codes, in a change of prices that is to wait for the next period: what the plan sells, its
+    taxes and its thresholds cannot wait.
+    """
+
+    def sold(definition: PlanDefinition) -> object:
+        charges = [(charge.id, charge.tax_ids) for charge in definition.charges]
+        fixed_charges = [(charge.id, charge.tax_ids) for charge in definition.fixed_charges]
+        return charges, fixed_charges, definition.plan.tax_ids, definition.plan.usage_thresholds
+
+    return {} if sold(before) == sold(after) else {"effective": ["only_prices_can_wait"]}

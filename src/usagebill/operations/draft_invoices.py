@@ -11,8 +11,8 @@ from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.periods.schedule import change_follow_up_at, draft_finalization_at
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import FinalizeInvoice, RefreshInvoice
+from usagebill.queries.billing_periods import billing_context
 from usagebill.queries.invoices import occasion_of
-from usagebill.queries.plans import plan_definition
 from usagebill.runtime.work import Work
 from usagebill.storage.conditions import Condition, eq, has, related, within
 
@@ -44,7 +44,10 @@ def keep_plan(work: Work, ended: Subscription) -> None:
     """Have the drafts of a subscription that ends bill its plan as it is now."""
     of_draft = related(Invoice, "invoice_id", eq("status", InvoiceStatus.DRAFT))
     for period in work.tx.find(BillingPeriod, eq("subscription_id", ended.id), of_draft):
-        work.tx.replace(replace(period, definition=plan_definition(work, ended.plan_id)))
+        invoice = work.tx.get(Invoice, period.invoice_id)
+        if invoice is not None:
+            definition = billing_context(work, invoice, replace(period, definition=None)).definition
+            work.tx.replace(replace(period, definition=definition))
 
 
 def shift(work: Work, customer_id: str, old: DatingSettings, new: DatingSettings) -> None:

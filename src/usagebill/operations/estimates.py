@@ -24,8 +24,8 @@ from usagebill.core.subscriptions import Subscription, SubscriptionStatus, activ
 from usagebill.core.taxes import taxed_fee
 from usagebill.operations.events import EventInput, EventsInput, events_sent
 from usagebill.queries.customers import customer_of
-from usagebill.queries.plans import plan_definition
 from usagebill.queries.takeovers import in_force
+from usagebill.rating.current_usage import running_definition
 from usagebill.rating.events import advance_charges, event_price, part_for
 from usagebill.rating.fees.in_advance import advance_fee, event_billing
 from usagebill.rating.provider_taxes import estimated
@@ -94,7 +94,7 @@ def estimate_instant_fees(reader: Reader, request: EventInput) -> list[InstantFe
     """
     received = _received(reader, changes(request))
     subscription = _subscription(reader, received)
-    definition = plan_definition(reader, subscription.plan_id)
+    definition = running_definition(reader, subscription)
     event = _event(reader, received)
     fees = _instant_fees(subscription, definition, event)
     if not fees:
@@ -114,7 +114,7 @@ def estimate_batch_instant_fees(reader: Reader, request: EventsInput) -> list[In
     fees: list[InstantFee] = []
     for events in groups.values():
         subscription = _subscription(reader, events[0][1])
-        definition = plan_definition(reader, subscription.plan_id)
+        definition = running_definition(reader, subscription)
         if not any(is_instant(charge) for charge in definition.charges):
             raise Invalid(code="does_not_match_an_instant_charge")
         for position, received in events:

@@ -34,7 +34,7 @@ from usagebill.operations.invoices.payment_links import payment_url
 from usagebill.queries.customers import customer_by_external_id, entity_of, zone_of
 from usagebill.queries.payment_providers import has_payment_pages
 from usagebill.queries.payments import payment_of_receipt
-from usagebill.queries.plans import plan_definition
+from usagebill.queries.subscriptions import definition_for
 from usagebill.queries.wallets import active_wallets
 from usagebill.rating.analytics.usage import UsageFilters, usage as usage_by_day
 from usagebill.rating.current_usage import CurrentUsage, UsageOptions, current, running_window
@@ -162,8 +162,9 @@ def running_usage(reader: Reader, customer: Customer, external_id: str) -> Runni
     except NotAllowed:
         raise NotFound("subscription", external_id) from None
     subscription = next(found for found in running_subscriptions(reader, customer) if found.external_id == external_id)
-    definition = plan_definition(reader, subscription.plan_id)
-    billed = _Billed(subscription, definition, running_window(reader, subscription))
+    window = running_window(reader, subscription)
+    definition = definition_for(reader, subscription, window.start)
+    billed = _Billed(subscription, definition, window)
     lines = [
         replace(charge_line(billed, result, None, id="", now=reader.now), amount_details=result.amount_details)
         for charge in used.charges

@@ -13,7 +13,7 @@ from usagebill.core.price_comparisons import ComparedSubscription, ComparisonSum
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.plans.creation import create
-from usagebill.operations.plans.inputs import PlanInput
+from usagebill.operations.plans.inputs import PlanInput, PlanUpdate
 from usagebill.operations.plans.update import update
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_by_external_id
@@ -97,7 +97,7 @@ class PreviewedMonth:
 
 
 @without_backlog(Unrelated.ROLLED_BACK)
-def preview_change(work: Work, code: str, request: PlanInput, options: PreviewedMonth) -> ComparisonSummary:
+def preview_change(work: Work, code: str, request: PlanUpdate, options: PreviewedMonth) -> ComparisonSummary:
     """What a past month of the plan's subscriptions would have cost if the plan had been changed like this before.
 
     Takes what a change of the plan takes, and stores nothing. Subscriptions with prices of their own change as

@@ -400,7 +400,7 @@ def _save(work: Work, section: str, save: Callable[[Any], Any], kind: type, item
     if section != "plans":
         save(read(kind, item))
         return
-    save(read(plans.PlanInput, item))
+    save(read(plans.PlanUpdate, item))
     granted = entitlements.EntitlementsInput(entitlements=item.get("entitlements") or {})
     entitlements.replace_of_plan(work, item["code"], granted)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from usagebill.core.commitments import settled_from
 from usagebill.core.contracts import Contract
 from usagebill.core.days import local_date
 from usagebill.core.invoices.life_cycle import BILLED, InvoicingReason
@@ -15,11 +16,13 @@ from usagebill.core.periods import (
     Boundaries,
     Cycle,
     Window,
+    advance_window,
     billed_through,
     billing_boundaries,
     current_boundaries,
     day_before_next,
     day_end,
+    day_start,
     ended_on_boundary_day,
     ends_with_upgrade,
 )
@@ -28,7 +31,7 @@ from usagebill.core.plans import Plan, PlanDefinition
 from usagebill.core.subscriptions import BillFrom, Subscription
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
-from usagebill.queries.subscriptions import find_subscription
+from usagebill.queries.subscriptions import definition_for, find_subscription
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import desc, eq, present, related, within
 
@@ -154,13 +157,47 @@ def billing_context(
     periods = contract.cycle(ZoneInfo(period.timezone))
     if period.invoicing_reason != InvoicingReason.TERMINATING:
         periods = replace(periods, terminated_at=None, succession=None)
+    boundaries = boundaries_of(period)
     return BillingContext(
         invoice=invoice,
         period=period,
-        boundaries=boundaries_of(period),
+        boundaries=boundaries,
         contract=contract,
-        definition=period.definition or plan_definition(reader, contract.plan.id, contract.plan),
+        definition=period.definition or _definition(reader, contract, periods, boundaries),
         cycle=periods,
+    )
+
+
+def _definition(reader: Reader, contract: Contract, cycle: Cycle, record: Boundaries) -> PlanDefinition:
+    """The contract's plan with the prices that `record` bills: each part by those of the period it is billed for, in
+    advance that of the billing timestamp.
+    """
+    current = plan_definition(reader, contract.plan.id, contract.plan)
+    if current.plan.prices_from is None:
+        return current
+
+    def priced(start: datetime) -> PlanDefinition:
+        return definition_for(reader, contract.subscription, start, contract.plan)
+
+    charges, fixed_charges = record.charges or record.subscription, record.fixed_charges or record.subscription
+    opened = cycle.period(local_date(record.timestamp, cycle.tz), cycle.charges_interval)
+    closed, ahead = priced(charges.start), priced(day_start(opened.start, cycle.tz))
+    fixed_closed, fixed_ahead = priced(fixed_charges.start), priced(advance_window(cycle, record.timestamp).start)
+    return replace(
+        current,
+        plan=replace(
+            current.plan,
+            amount_cents=priced(record.subscription.start).plan.amount_cents,
+            minimum_commitment=priced(settled_from(cycle, record)).plan.minimum_commitment,
+        ),
+        charges=tuple(
+            later if later.pay_in_advance else earlier
+            for earlier, later in zip(closed.charges, ahead.charges, strict=True)
+        ),
+        fixed_charges=tuple(
+            later if later.pay_in_advance else earlier
+            for earlier, later in zip(fixed_closed.fixed_charges, fixed_ahead.fixed_charges, strict=True)
+        ),
     )
 
 

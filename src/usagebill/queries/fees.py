@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from usagebill.core.errors import NotFound
-from usagebill.core.fees import Fee
+from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.plans import Charge, FixedCharge, PlanDefinition
+from usagebill.core.subscriptions import begins_at
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.queries.invoices import place_of
+from usagebill.queries.plans import definition_from
+from usagebill.queries.subscriptions import find_subscription
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, asc, eq
 
@@ -27,6 +31,35 @@ def fee_by_id(reader: Reader, fee_id: str) -> Fee:
     if fee is None:
         raise NotFound("fee", fee_id)
     return fee
+
+
+def definition_billed(reader: Reader, plan_id: str, fee: Fee) -> PlanDefinition:
+    """The plan with the prices that the fee was billed by; `reader` is of the fee's price version."""
+    start, of_usage = fee.charges_from_datetime or fee.from_datetime or fee.created_at, fee.fee_type == FeeType.CHARGE
+    # A renewal of recurring usage names the period that closed, and is billed for the one that begins.
+    renewed = fee.from_datetime and fee.charges_to_datetime and fee.from_datetime > fee.charges_to_datetime
+    start = fee.from_datetime if fee.from_datetime and (renewed or not of_usage) else start
+    subscription = find_subscription(reader, fee.subscription_id or "")
+    begun = None if subscription is None else begins_at(subscription)
+    return definition_from(reader, plan_id, start if begun is None else max(start, begun))
+
+
+def charge_billed(reader: Reader, fee: Fee) -> Charge | None:
+    """The usage charge of the fee, with the prices that it was billed by; `reader` is of the fee's price version."""
+    charge = None if fee.charge_id is None else reader.tx.get(Charge, fee.charge_id, deleted=True)
+    if charge is None:
+        return None
+    definition = definition_billed(reader, charge.plan_id, fee)
+    return next((priced for priced in definition.charges if priced.id == charge.id), charge)
+
+
+def fixed_charge_billed(reader: Reader, fee: Fee) -> FixedCharge | None:
+    """The fixed charge of the fee, with the prices that it was billed by; `reader` is of the fee's price version."""
+    charge = None if fee.fixed_charge_id is None else reader.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
+    if charge is None:
+        return None
+    definition = definition_billed(reader, charge.plan_id, fee)
+    return next((priced for priced in definition.fixed_charges if priced.id == charge.id), charge)
 
 
 def fees_before(reader: Reader, context: BillingContext, *conditions: Condition) -> list[Fee]:

@@ -9,6 +9,7 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.errors import NotFound
 from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition, UsageThreshold
+from usagebill.core.price_versions import with_prices_of
 from usagebill.core.subscriptions import UNENDED, Subscription
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, has, missing, within
@@ -47,6 +48,22 @@ def _loaded(reader: Reader, plan_id: str, plan: Plan | None) -> PlanDefinition:
         metrics={metric.id: metric for metric in metrics},
         add_ons={add_on.id: add_on for add_on in add_ons},
     )
+
+
+def definition_from(reader: Reader, plan_id: str, start: datetime, plan: Plan | None = None) -> PlanDefinition:
+    """The plan's definition with the prices that count for a period that begins at `start`."""
+    definition, version = plan_definition(reader, plan_id, plan), None
+    priced = definition.plan
+    # Changes that wait for the next period may follow each other within one.
+    while priced.prices_from is not None and start < priced.prices_from:
+        version = priced.prices_before or 0
+        former = reader.as_of(version).tx.get(Plan, plan_id, deleted=True)
+        if former is None:
+            raise LookupError(f"no plan {plan_id} in price version {version}")
+        priced = former
+    if version is None:
+        return definition
+    return with_prices_of(definition, plan_definition(reader.as_of(version), plan_id))
 
 
 def charges_then(reader: Reader, plan_id: str, at: datetime) -> tuple[Charge, ...]:

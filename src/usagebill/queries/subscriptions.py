@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from usagebill.core.periods import Succession
-from usagebill.core.plans import Plan, UsageThreshold
-from usagebill.core.subscriptions import Subscription, SubscriptionStatus
-from usagebill.queries.plans import plan_definition, plan_thresholds
+from usagebill.core.plans import Plan, PlanDefinition, UsageThreshold
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus, begins_at
+from usagebill.queries.plans import definition_from, plan_definition, plan_thresholds
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import desc, eq, ne
 
@@ -19,6 +19,14 @@ def plan_of(reader: Reader, subscription: Subscription) -> Plan:
     if plan is None:
         raise LookupError(f"no plan {subscription.plan_id}")
     return plan
+
+
+def definition_for(
+    reader: Reader, subscription: Subscription, start: datetime, plan: Plan | None = None
+) -> PlanDefinition:
+    """The subscription's plan with the prices that count for its period from `start` on, or from its own begin."""
+    begun = begins_at(subscription)
+    return definition_from(reader, subscription.plan_id, start if begun is None else max(start, begun), plan)
 
 
 def successor_of(reader: Reader, subscription: Subscription) -> Subscription | None:

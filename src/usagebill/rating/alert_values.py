@@ -12,7 +12,7 @@ from usagebill.core.alerts import Alert, AlertType, UsageLine, has_started_again
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
-from usagebill.queries.plans import plan_definition
+from usagebill.queries.subscriptions import definition_for
 from usagebill.rating.current_usage import running_window, usage_within
 from usagebill.runtime.work import Reader
 
@@ -42,7 +42,7 @@ def measure(
     """
     window = running_window(reader, subscription)
     measured = Measurement(window=window)
-    charges = plan_definition(reader, subscription.plan_id).charges
+    charges = definition_for(reader, subscription, window.start).charges
     lifetime = [alert for alert in alerts if alert.alert_type == AlertType.METRIC_LIFETIME_USAGE_UNITS]
     current = [alert for alert in alerts if alert not in lifetime]
     _add_closings(reader, closed, current, measured)
@@ -75,7 +75,7 @@ def _add_closings(reader: Reader, subscription: Subscription, alerts: Sequence[A
         return
     before = reader.at(end)
     closed = running_window(before, subscription)
-    charges = plan_definition(reader, subscription.plan_id).charges
+    charges = definition_for(reader, subscription, closed.start).charges
     lines = _lines(before, subscription, _watched(charges, again), closed)
     for alert in again:
         value = usage_value(alert, lines)

@@ -25,6 +25,7 @@ from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_by_external_id, entity_of
 from usagebill.queries.plans import plan_definition
+from usagebill.queries.subscriptions import definition_for
 from usagebill.queries.takeovers import in_force
 from usagebill.queries.taxes import taxes_for
 from usagebill.rating.charge_scope import ChargeScope, usage_window
@@ -157,7 +158,7 @@ def current(reader: Reader, external_customer_id: str, options: UsageOptions) ->
     """
     customer = customer_by_external_id(reader, external_customer_id)
     subscription = _subscription(reader, customer, options.external_subscription_id)
-    definition = plan_definition(reader, subscription.plan_id)
+    definition = running_definition(reader, subscription)
     charges, named = _chosen_charges(definition, options)
     only = _group_filter(options)
     full = bool(options.full_usage)
@@ -195,6 +196,14 @@ def contract_window(reader: Reader, contract: Contract, *, full: bool = False) -
     return usage_window(replace(charges, start=cycle.started_at) if full else charges, cycle.tz, contract.subscription)
 
 
+def running_definition(reader: Reader, subscription: Subscription) -> PlanDefinition:
+    """The plan of an active subscription with the prices of its running charges period."""
+    definition = plan_definition(reader, subscription.plan_id)
+    if definition.plan.prices_from is None:
+        return definition
+    return definition_for(reader, subscription, running_window(reader, subscription).start)
+
+
 def usage_so_far(
     reader: Reader, subscription: Subscription, *, paid_in_advance: bool = True
 ) -> tuple[Window, list[ChargeUsage]]:
@@ -202,8 +211,8 @@ def usage_so_far(
 
     Charges paid in advance are left out if `paid_in_advance` is false.
     """
-    definition = plan_definition(reader, subscription.plan_id)
     window = running_window(reader, subscription)
+    definition = definition_for(reader, subscription, window.start)
     charges = [charge for charge in definition.charges if paid_in_advance or not charge.pay_in_advance]
     return window, usage_within(reader, subscription, charges, window)
 
@@ -299,8 +308,8 @@ def projected(reader: Reader, external_customer_id: str, options: ProjectedUsage
     """Current usage, projected to the end of the period at the same pace."""
     customer = customer_by_external_id(reader, external_customer_id)
     subscription = _subscription(reader, customer, options.external_subscription_id)
-    definition = plan_definition(reader, subscription.plan_id)
     window = running_window(reader, subscription)
+    definition = definition_for(reader, subscription, window.start)
     with_taxes = options.apply_taxes is ABSENT or options.apply_taxes is None or options.apply_taxes
     scope = ChargeScope(
         subscription=subscription,

@@ -22,7 +22,7 @@ from usagebill.core.invoices.explanation import Discount, arithmetic, discounts,
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ZERO, decimal_text, parse_decimal, subtract
 from usagebill.core.periods import Window, usage_windows
-from usagebill.core.plans import Charge, FixedCharge
+from usagebill.core.plans import Charge
 from usagebill.core.prepaid import fee_fundings
 from usagebill.core.pricing import parse_properties, price
 from usagebill.core.pricing.fees import fee_amounts
@@ -34,6 +34,7 @@ from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.queries.billing_periods import billing_context
 from usagebill.queries.counted_usage import counted_by
+from usagebill.queries.fees import charge_billed, fixed_charge_billed
 from usagebill.queries.invoices import visible_invoice
 from usagebill.queries.removed_events import removed_of
 from usagebill.queries.wallets import draws_of, transactions_paying, wallet_of
@@ -129,7 +130,7 @@ def _usage(reader: Reader, invoice: Invoice, fee: Fee) -> tuple[ExplainedUsage |
     """
     if fee.charge_id is None or fee.billable_metric_id is None or fee.true_up_parent_fee_id is not None:
         return None, ()
-    charge = reader.tx.get(Charge, fee.charge_id, deleted=True)
+    charge = charge_billed(reader, fee)
     metric = reader.tx.get(BillableMetric, fee.billable_metric_id, deleted=True)
     if charge is None or metric is None:
         return None, ()
@@ -226,7 +227,7 @@ def _recomputed(
 def _fixed_charge_priced(reader: Reader, fee: Fee) -> tuple[str, ...]:
     """The steps that price the prorated units of a fixed charge; none if its price has changed since."""
     units = parse_decimal(str(fee.basis.get("prorated_units", "")))
-    charge = None if fee.fixed_charge_id is None else reader.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
+    charge = fixed_charge_billed(reader, fee)
     if charge is None or units is None:
         return ()
     properties = parse_properties(charge.charge_model, charge.properties, subunits=subunits(fee.currency))

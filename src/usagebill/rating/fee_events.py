@@ -18,7 +18,7 @@ from usagebill.core.invoices.records import Invoice
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.counted_usage import counted_by, period_of_fee
-from usagebill.queries.fees import fee_by_id
+from usagebill.queries.fees import charge_billed, fee_by_id
 from usagebill.queries.removed_events import removed_of
 from usagebill.rating.handover import own_events
 from usagebill.requests.inputs import Paging
@@ -38,7 +38,7 @@ def events_of_fee(reader: Reader, fee_id: str, paging: Paging) -> Page[Explained
     reader = reader.as_of(fee.price_version)
     events: Sequence[Event] = ()
     count = 0
-    charge = None if fee.charge_id is None else reader.tx.get(Charge, fee.charge_id, deleted=True)
+    charge = charge_billed(reader, fee)
     metric = reader.tx.get(BillableMetric, fee.billable_metric_id or "", deleted=True)
     first = (paging.page - 1) * paging.per_page
     if charge is None or metric is None or fee.true_up_parent_fee_id is not None:

@@ -36,6 +36,7 @@ from usagebill.queries.billing_periods import (
 from usagebill.queries.contracts import contracts_of, parties_of
 from usagebill.queries.invoices import occasion_of
 from usagebill.queries.plans import plan_definition
+from usagebill.queries.subscriptions import definition_for
 from usagebill.rating.adjustments import with_adjustments
 from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.custom_sections import with_sections
@@ -258,7 +259,7 @@ def progressive_bill(
     period = billing_period(
         reader, invoice, subscription, replace(boundaries, timestamp=reader.now), InvoicingReason.PROGRESSIVE_BILLING
     )
-    definition = plan_definition(reader, subscription.plan_id)
+    definition = definition_for(reader, subscription, boundaries.charges.start, contract.plan)
     fees = rated_usage(
         reader,
         UsageToBill(

@@ -25,7 +25,7 @@ from usagebill.core.wallets import Wallet, WalletStatus, target_of
 from usagebill.queries.billing_periods import last_billed_charges
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_of
-from usagebill.queries.plans import plan_definition
+from usagebill.queries.subscriptions import definition_for
 from usagebill.queries.takeovers import in_force
 from usagebill.queries.tax_connections import connection_of
 from usagebill.queries.taxes import taxes_for
@@ -102,7 +102,7 @@ def _unbilled_periods(reader: Reader, subscription: Subscription) -> Iterator[tu
 
 
 def _usage(reader: Reader, customer: Customer, subscription: Subscription, window: Window) -> _Amounts:
-    definition = plan_definition(reader, subscription.plan_id)
+    definition = definition_for(reader, subscription, window.start)
     arrears = [charge for charge in definition.charges if not charge.pay_in_advance]
     usages = usage_within(reader, subscription, arrears, window)
     currency = definition.plan.amount_currency

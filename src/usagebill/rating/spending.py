@@ -24,10 +24,11 @@ from usagebill.core.subscriptions import STARTED, Subscription, SubscriptionStat
 from usagebill.core.taxes import Tax
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
+from usagebill.queries.subscriptions import definition_for
 from usagebill.queries.takeovers import in_force
 from usagebill.queries.taxes import taxes_for
 from usagebill.rating.charge_scope import ChargeScope
-from usagebill.rating.current_usage import ChargeUsage, contract_window, usage_within
+from usagebill.rating.current_usage import ChargeUsage, contract_window, running_definition, usage_within
 from usagebill.rating.events import advance_charges, event_price
 from usagebill.rating.usage import charge_results
 from usagebill.runtime.work import Reader
@@ -136,7 +137,7 @@ def _within(
         return ZERO if metric is None else units_within(reader, subscription, metric, window, limit.group, until=until)
     charges = [
         charge
-        for charge in plan_definition(reader, subscription.plan_id).charges
+        for charge in definition_for(reader, subscription, window.start).charges
         if limit.billable_metric_id in (None, charge.billable_metric_id)
     ]
     usages = usage_within(reader, subscription, charges, window, counted_until=until, only=limit.group)
@@ -200,9 +201,7 @@ def prices_alike(reader: Reader, subscription: Subscription, metric: BillableMet
     """Whether an event of the metric costs the same whatever was used before, so that open holds do not matter."""
     aggregation = AGGREGATIONS[metric.aggregation_type]
     charges = [
-        charge
-        for charge in plan_definition(reader, subscription.plan_id).charges
-        if charge.billable_metric_id == metric.id
+        charge for charge in running_definition(reader, subscription).charges if charge.billable_metric_id == metric.id
     ]
     # Units that are summed or counted; those of unique values are not.
     adds_up = (
@@ -225,8 +224,8 @@ class UsageBefore:
 
 def usage_before(reader: Reader, subscription: Subscription, metric: BillableMetric) -> UsageBefore:
     """The usage of the metric so far, by charge."""
-    definition = plan_definition(reader, subscription.plan_id)
     window = contract_window(reader, contract_of(reader, subscription))
+    definition = definition_for(reader, subscription, window.start)
     charges = _arrears(definition, metric)
     usages = usage_within(reader, subscription, charges, window)
     return UsageBefore(
@@ -245,7 +244,7 @@ def added_since(
     events: Sequence[Event],
 ) -> Addition:
     """What the `events`, which have been stored since, add to the usage `before`."""
-    definition = plan_definition(reader, subscription.plan_id)
+    definition = definition_for(reader, subscription, before.window.start)
     after = usage_before(reader, subscription, metric)
     added = Addition(units=max(ZERO, subtract(after.units, before.units)))
     for charge in _arrears(definition, metric):

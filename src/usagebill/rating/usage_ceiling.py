@@ -26,7 +26,8 @@ from usagebill.core.usage_ceiling import (
     is_volatile,
 )
 from usagebill.process.json_text import encode_json
-from usagebill.queries.plans import find_plan, plan_definition
+from usagebill.queries.plans import find_plan
+from usagebill.queries.subscriptions import definition_for
 from usagebill.rating.charge_scope import ChargeScope
 from usagebill.rating.current_usage import running_window
 from usagebill.rating.handover import own_events
@@ -56,8 +57,8 @@ def usage_count(reader: Reader, subscription: Subscription) -> UsageCount:
 
     Raises `NotAllowed` for a subscription that has no such period.
     """
-    definition = plan_definition(reader, subscription.plan_id)
     window = running_window(reader, subscription)
+    definition = definition_for(reader, subscription, window.start)
     scope = ChargeScope(
         subscription=subscription,
         currency=definition.plan.amount_currency,
@@ -97,8 +98,8 @@ def usage_ceiling(
     """
     if count.is_volatile:
         return None
-    definition = plan_definition(reader, subscription.plan_id)
     window = running_window(reader, subscription)
+    definition = definition_for(reader, subscription, window.start)
     if count.fingerprint != _fingerprint(reader, subscription, definition, window):
         return None
     by_code: dict[str, list[Event]] = {}

@@ -14,8 +14,8 @@ from usagebill.core.fees import Fee, FeeType
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge
+from usagebill.queries.billing_periods import billing_context
 from usagebill.queries.invoices import visible_invoice
-from usagebill.queries.plans import plan_definition
 from usagebill.rating.adjustments import of_draft
 from usagebill.requests.inputs import ABSENT, Input, Maybe, described
 from usagebill.runtime.work import Reader, Work
@@ -117,7 +117,7 @@ def line_in_period(reader: Reader, invoice: Invoice, period: BillingPeriod, requ
 
     Raises `NotFound`.
     """
-    plan = period.definition or plan_definition(reader, period.plan_id)
+    plan = billing_context(reader, invoice, period).definition
     if request.fixed_charge_id:
         if not any(charge.id == request.fixed_charge_id for charge in plan.fixed_charges):
             raise NotFound("fixed_charge", request.fixed_charge_id)

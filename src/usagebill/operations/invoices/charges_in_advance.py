@@ -98,11 +98,11 @@ def bill_event(work: Work, event: Event) -> list[Fee]:
     subscription = subscription_at(subscriptions, event.timestamp, event.created_at)
     if subscription is None:
         return []
-    definition = plan_definition(work, subscription.plan_id)
-    charges = advance_charges(definition, event)
-    if not charges:
+    if not advance_charges(plan_definition(work, subscription.plan_id), event):
         return []
     billing = event_billing(work, subscription, event.timestamp)
+    definition = billing.definition
+    charges = advance_charges(definition, event)
     billed = _billed_charges(work, event)
     fees: list[Fee] = []
     for charge in charges:

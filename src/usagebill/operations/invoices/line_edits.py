@@ -26,8 +26,8 @@ from usagebill.operations.invoices.record import record
 from usagebill.operations.invoices.subscription import compute
 from usagebill.queries.billing_periods import billing_context
 from usagebill.queries.contracts import parties_of
+from usagebill.queries.fees import definition_billed
 from usagebill.queries.invoices import occasion_of, visible_invoice
-from usagebill.queries.plans import plan_definition
 from usagebill.rating.adjustments import empty_fee, repricing
 from usagebill.rating.invoice import settled_bill
 from usagebill.requests.inputs import ABSENT, Input, Maybe, described, is_given
@@ -176,7 +176,7 @@ def _line(
         fee = _new(reader, invoice, period, request)
     adjustments.check_units(request.units, request.unit_amount)
     then = reader.as_of(fee.price_version)
-    reprice = None if period is None else repricing(then, plan_definition(then, period.plan_id), fee)
+    reprice = None if period is None else repricing(then, definition_billed(then, period.plan_id, fee), fee)
     return adjusted(
         fee,
         units=request.units if isinstance(request.units, Decimal) else None,

@@ -25,15 +25,19 @@ from usagebill.operations.plans.deletion import delete as delete
 from usagebill.operations.plans.inputs import (
     AppliedPricingUnitInput as AppliedPricingUnitInput,
     ChargeFilterInput as ChargeFilterInput,
+    ChargeFilterUpdate as ChargeFilterUpdate,
     ChargeInput as ChargeInput,
     ChargeOptions as ChargeOptions,
+    ChargeUpdate as ChargeUpdate,
     FilterOptions as FilterOptions,
     FixedChargeInput as FixedChargeInput,
     FixedChargeOptions as FixedChargeOptions,
+    FixedChargeUpdate as FixedChargeUpdate,
     MetadataInput as MetadataInput,
     MinimumCommitmentInput as MinimumCommitmentInput,
     PlanInput as PlanInput,
     PlanOverridesInput as PlanOverridesInput,
+    PlanUpdate as PlanUpdate,
     UsageThresholdInput as UsageThresholdInput,
 )
 from usagebill.operations.plans.metadata import (

@@ -17,15 +17,19 @@ from usagebill.operations.plans.cascades import (
 )
 from usagebill.operations.plans.charges import changed_charge, new_charge
 from usagebill.operations.plans.creation import add_on_of_item, metric_of_item
+from usagebill.operations.plans.effective import taking_effect
 from usagebill.operations.plans.filters import changed_filter, check_filter, check_number_of_filters, new_filter
 from usagebill.operations.plans.fixed_charges import changed_fixed_charge, new_fixed_charge
 from usagebill.operations.plans.inputs import (
     ChargeFilterInput,
+    ChargeFilterUpdate,
     ChargeInput,
     ChargeOptions,
+    ChargeUpdate,
     FilterOptions,
     FixedChargeInput,
     FixedChargeOptions,
+    FixedChargeUpdate,
 )
 from usagebill.operations.plans.records import changed_plans, codes_of, remove
 from usagebill.operations.plans.update import apply_fixed_charge_changes
@@ -73,16 +77,20 @@ def create_charge(work: Work, code: str, request: ChargeInput) -> Charge:
 
 
 @after_backlog(of_plan)
-def update_charge(work: Work, code: str, charge_code: str, request: ChargeInput) -> Charge:
-    """Change a charge, like an item of the plan's `charges`. Raises `NotFound` and `Invalid`."""
+def update_charge(work: Work, code: str, charge_code: str, request: ChargeUpdate) -> Charge:
+    """Change a charge, like an item of the plan's `charges`; `effective` as for the plan. Raises `NotFound` and
+    `Invalid`.
+    """
     plan, before = plan_by_code(work, code), get_charge(work, code, charge_code)
     named = request.billable_metric_id or request.billable_metric_code
     metric = metric_of_item(work, request, "billable_metric") if named else metric_of(work, before)
-    after = changed_charge(work, before, metric, request, used=is_used(work, plan))
-    if value_or(request.cascade_updates, False):
-        model = value_or(request.charge_model, None)
-        cascade_changed_charge(work, before, after, sent_model=model, code_sent=bool(request.code))
-    changed_plans(work, [plan.id])
+    cascade = value_or(request.cascade_updates, False)
+    with taking_effect(work, plan, request.effective, cascade=cascade):
+        after = changed_charge(work, before, metric, request, used=is_used(work, plan))
+        if cascade:
+            model = value_or(request.charge_model, None)
+            cascade_changed_charge(work, before, after, sent_model=model, code_sent=bool(request.code))
+        changed_plans(work, [plan.id])
     return after
 
 
@@ -150,15 +158,19 @@ def create_filter(work: Work, code: str, charge_code: str, request: ChargeFilter
 
 @after_backlog(of_plan)
 def update_filter(
-    work: Work, code: str, charge_code: str, filter_id: str, request: ChargeFilterInput
+    work: Work, code: str, charge_code: str, filter_id: str, request: ChargeFilterUpdate
 ) -> tuple[Charge, ChargeFilter]:
-    """Change the name or the properties of a filter; its values stay. Raises `NotFound` and `Invalid`."""
+    """Change the name or the properties of a filter; its values stay. `effective` as for the plan. Raises `NotFound`
+    and `Invalid`.
+    """
     charge, before = get_filter(work, code, charge_code, filter_id)
     after = changed_filter(work, charge, before, request)
     check_filter(charge, after, declared_values(metric_of(work, charge)))
     siblings = [charge_filter for charge_filter in charge.filters if charge_filter.id != before.id]
     filters = charge.filters if after == before else (*siblings, after)
-    return _write_filters(work, charge, filters, cascade=value_or(request.cascade_updates, False)), after
+    cascade = value_or(request.cascade_updates, False)
+    with taking_effect(work, plan_by_code(work, code), request.effective, cascade=cascade):
+        return _write_filters(work, charge, filters, cascade=cascade), after
 
 
 @after_backlog(of_plan)
@@ -202,13 +214,17 @@ def create_fixed_charge(work: Work, code: str, request: FixedChargeInput) -> Fix
 
 
 @after_backlog(of_plan)
-def update_fixed_charge(work: Work, code: str, fixed_charge_code: str, request: FixedChargeInput) -> FixedCharge:
-    """Change a fixed charge, like an item of the plan's `fixed_charges`. Raises `NotFound` and `Invalid`."""
+def update_fixed_charge(work: Work, code: str, fixed_charge_code: str, request: FixedChargeUpdate) -> FixedCharge:
+    """Change a fixed charge, like an item of the plan's `fixed_charges`; `effective` as for the plan. Raises `NotFound`
+    and `Invalid`.
+    """
     plan, before = plan_by_code(work, code), get_fixed_charge(work, code, fixed_charge_code)
-    after = changed_fixed_charge(work, before, request, used=is_used(work, plan))
-    change = FixedChargeChange(before=before, after=after, immediately=value_or(request.apply_units_immediately, False))
-    apply_fixed_charge_changes(work, plan, [change], cascade=value_or(request.cascade_updates, False))
-    changed_plans(work, [plan.id])
+    cascade, immediately = value_or(request.cascade_updates, False), value_or(request.apply_units_immediately, False)
+    with taking_effect(work, plan, request.effective, cascade=cascade):
+        after = changed_fixed_charge(work, before, request, used=is_used(work, plan))
+        change = FixedChargeChange(before=before, after=after, immediately=immediately)
+        apply_fixed_charge_changes(work, plan, [change], cascade=cascade)
+        changed_plans(work, [plan.id])
     return after
 
 

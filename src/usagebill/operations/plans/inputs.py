@@ -32,6 +32,13 @@ class ChargeFilterInput:
 
 
 @Input
+class ChargeFilterUpdate(ChargeFilterInput):
+    """A change of a filter."""
+
+    effective: Maybe[str] = ABSENT
+
+
+@Input
 class ChargeInput:
     """A usage charge of a plan; with the `id` of an existing one it changes that."""
 
@@ -63,6 +70,13 @@ class ChargeInput:
 
 
 @Input
+class ChargeUpdate(ChargeInput):
+    """A change of a usage charge."""
+
+    effective: Maybe[str] = ABSENT
+
+
+@Input
 class FixedChargeInput:
     """A fixed charge of a plan; with the `id` of an existing one it changes that."""
 
@@ -81,6 +95,13 @@ class FixedChargeInput:
     properties: Maybe[Mapping[str, object]] = described(most=None)
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
     cascade_updates: Maybe[bool] = ABSENT
+
+
+@Input
+class FixedChargeUpdate(FixedChargeInput):
+    """A change of a fixed charge."""
+
+    effective: Maybe[str] = ABSENT
 
 
 @Input
@@ -130,6 +151,13 @@ class PlanInput:
     usage_thresholds: Maybe[tuple[UsageThresholdInput, ...]] = ABSENT
     metadata: Maybe[Mapping[str, object]] = ABSENT
     cascade_updates: Maybe[bool] = ABSENT
+
+
+@Input
+class PlanUpdate(PlanInput):
+    """A change of a plan."""
+
+    effective: Maybe[str] = ABSENT
 
 
 @Input

@@ -180,6 +180,8 @@ def override(
         metadata=None,
         usage_thresholds=(),
         pending_deletion=False,
+        prices_from=None,
+        prices_before=None,
         deleted_at=None,
         created_at=work.now,
     )

@@ -32,8 +32,9 @@ from usagebill.operations.plans.creation import (
     sent_metadata,
     sent_thresholds,
 )
+from usagebill.operations.plans.effective import taking_effect
 from usagebill.operations.plans.fixed_charges import changed_fixed_charge
-from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput, PlanInput
+from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput, PlanInput, PlanUpdate
 from usagebill.operations.plans.records import changed_plans, reconsider_changes, refuse, remove
 from usagebill.operations.plans.units import units_changed
 from usagebill.operations.usage_so_far import check_new_thresholds
@@ -49,15 +50,21 @@ _EDITABLE = (*_ALWAYS_EDITABLE, "code", "interval", "pay_in_advance", "amount_cu
 
 
 @after_backlog(of_plan)
-def update(work: Work, code: str, request: PlanInput) -> Plan:
+def update(work: Work, code: str, request: PlanUpdate) -> Plan:
     """Change the sent fields of a plan. Raises `NotFound` and `Invalid`.
 
     Once a subscription has been on it, only names, description and amount change, and the prices of its charges; while
     one has an override of it, its currency stays.
     `charges` and `fixed_charges` are whole lists: those not named by id are removed. `cascade_updates` passes changes
-    on to overrides.
+    on to overrides. With `effective` as `next_period`, only amount, commitment and prices of charges can change beside
+    names, and count for periods that begin after now.
     """
-    before = plan_by_code(work, code)
+    cascade = value_or(request.cascade_updates, False)
+    with taking_effect(work, plan_by_code(work, code), request.effective, cascade=cascade):
+        return _update(work, plan_by_code(work, code), request, cascade=cascade)
+
+
+def _update(work: Work, before: Plan, request: PlanInput, *, cascade: bool) -> Plan:
     charges = {charge.id: charge for charge in live_of(work, Charge, before)}
     fixed_charges = {charge.id: charge for charge in live_of(work, FixedCharge, before)}
     items = [(item, _metric(work, item, charges)) for item in value_or(request.charges, ())]
@@ -65,7 +72,6 @@ def update(work: Work, code: str, request: PlanInput) -> Plan:
     used = is_used(work, before)
     after = _changed(work, before, request, used=used)
     work.tx.replace(after)
-    cascade = value_or(request.cascade_updates, False)
     if _is_listed(request.charges):
         _replace_charges(work, after, charges, items, used=used, cascade=cascade)
     if _is_listed(request.fixed_charges):

@@ -32,7 +32,7 @@ from usagebill.core.periods.calendar import add_months
 from usagebill.core.plans import Charge, Plan
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.queries.plans import plan_definition
-from usagebill.queries.subscriptions import find_subscription
+from usagebill.queries.subscriptions import definition_for, find_subscription
 from usagebill.queries.takeovers import in_force
 from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.current_usage import running_window, usage_within
@@ -396,7 +396,7 @@ def _counter(
     reader: Reader, subscription: Subscription, metric_ids: frozenset[str], window: Window
 ) -> Callable[[Sequence[datetime]], list[_Amounts]]:
     """A function that gives the amounts, up to instants in order, of the charges of these metrics billed in arrears."""
-    definition = plan_definition(reader, subscription.plan_id)
+    definition = definition_for(reader, subscription, window.start)
     charges = [
         charge for charge in definition.charges if charge.billable_metric_id in metric_ids and not charge.pay_in_advance
     ]

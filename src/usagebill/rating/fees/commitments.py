@@ -29,8 +29,7 @@ from usagebill.core.unused_time import plan_amount_of, unused_amount
 from usagebill.queries.billing_periods import BillingContext, cycle_at_end, used_until
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.fees import fees_before
-from usagebill.queries.plans import plan_definition
-from usagebill.queries.subscriptions import successor_of
+from usagebill.queries.subscriptions import definition_for, successor_of
 from usagebill.rating.fees.fixed_charges import price_of_days
 from usagebill.rating.fees.paid_before import billed_again_in_arrears, payment_for
 from usagebill.rating.fees.subscription import end_of_trial, subscription_item
@@ -166,7 +165,7 @@ def _deducted_by_next_plan(reader: Reader, context: BillingContext, fees: Sequen
     if at is None or following is None or not ahead:
         return {}
     contract, deducted = contract_of(reader, following), dict[str, int]()
-    for charge in plan_definition(reader, following.plan_id).fixed_charges:
+    for charge in definition_for(reader, following, at).fixed_charges:
         own = [fee for fee in ahead if fee.add_on_id == charge.add_on_id and fee.id not in deducted]
         if not charge.prorated or not own:
             continue

@@ -18,7 +18,7 @@ from usagebill.core.plans import PlanDefinition
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.contracts import contract_of
-from usagebill.queries.plans import plan_definition
+from usagebill.queries.subscriptions import definition_for
 from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.events import EventPrice
 from usagebill.runtime.work import Reader
@@ -47,11 +47,12 @@ def event_billing(reader: Reader, subscription: Subscription, at: datetime) -> E
     charges = boundaries.charges
     if charges is None:
         raise LookupError(f"subscription {subscription.id} has no charges period at {at.isoformat()}")
+    window = usage_window(charges, periods.tz, subscription)
     return EventBilling(
         contract=contract,
-        definition=plan_definition(reader, subscription.plan_id),
+        definition=definition_for(reader, subscription, window.start, contract.plan),
         boundaries=boundaries,
-        window=usage_window(charges, periods.tz, subscription),
+        window=window,
     )
 
 

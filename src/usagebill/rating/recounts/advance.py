@@ -29,6 +29,7 @@ from usagebill.core.recounts import (
 from usagebill.core.subscriptions import Subscription
 from usagebill.queries.billing_periods import boundaries_of
 from usagebill.queries.contracts import contract_of
+from usagebill.queries.fees import charge_billed
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.charge_scope import usage_window
 from usagebill.rating.events import event_price
@@ -144,7 +145,7 @@ def _event_fee(
     reader: Reader, fee: Fee, number: str, period: BillingPeriod | None, notes: Recounts
 ) -> Iterator[Finding]:
     """Recount the fee of one event from the events received before it."""
-    charge = reader.tx.get(Charge, fee.charge_id or "", deleted=True)
+    charge = charge_billed(reader, fee)
     metric = None if charge is None else reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
     subscription = reader.tx.get(Subscription, fee.subscription_id or "")
     if charge is None or metric is None or subscription is None:

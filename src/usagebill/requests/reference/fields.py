@@ -22,6 +22,7 @@ from usagebill.core.customers import CUSTOMER_TYPES, INTEGRATION_CATEGORIES
 from usagebill.core.entitlements import ValueType
 from usagebill.core.payment_providers import KINDS as PAYMENT_KINDS
 from usagebill.core.plans import INTERVALS
+from usagebill.core.price_versions import Effective
 from usagebill.core.pricing import MODELS
 from usagebill.core.recurring_rules import RuleInterval, RuleMethod, RuleTrigger
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES
@@ -88,6 +89,12 @@ FIELDS: Mapping[str, Field] = {
     "charges": Field("The prices of usage, one charge for each metric and price. An update replaces them all."),
     "fixed_charges": Field("Charges that do not depend on usage. An update replaces them all."),
     "usage_thresholds": Field("Amounts of lifetime usage at which usage is invoiced immediately."),
+    "effective": Field(
+        "From when the new prices count: `immediately` reprices the open period of every subscription, `next_period`"
+        " waits for the next period of each.",
+        values=tuple(Effective),
+        default="immediately",
+    ),
     "cascade_updates": Field(
         "Whether overrides of the plan change too, where they still have the plan's values.", default="false"
     ),

@@ -1,0 +1,267 @@
+"""Prices that wait for the next period: each period of a subscription is billed by the prices it began with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.scenarios import Scenario, charge_in_advance_on, charge_on, filter_on, fixed_charge_on, price_ranges
+
+from usagebill.core.fees import Fee, FeeType
+
+pytestmark = pytest.mark.usefixtures("sandbox_engine")
+
+
+def lines(box: Scenario, *, customer: str = "acme") -> dict[tuple[str, str], int]:
+    """The cents of each invoiced line, by the day from which it counts and what it bills."""
+    return {
+        (str(fee["from_date"])[:10], fee["item"]["code"]): fee["amount_cents"]
+        for invoice in box.invoices(customer)
+        for fee in invoice["fees"]
+    }
+
+
+@pytest.fixture
+def studio() -> Iterator[Scenario]:
+    """100 images a month at 0.04 each; the price is to be 0.08, as said on 16 February."""
+    with Scenario(now="2024-01-01T08:00:00Z") as box:
+        box.customer()
+        box.plan(charge_on(box.metric("images"), amount="0.04", code="images"), amount_cents=1000)
+        box.subscribe()
+        box.travel_to("2024-02-01T01:00:00Z")
+        box.event("images", value="100")
+        box.travel_to("2024-02-16T10:00:00Z")
+        yield box
+
+
+def raise_price(box: Scenario, amount: str = "0.08", **fields: Any) -> Any:
+    return box.put("/plans/basic/charges/images", charge={"properties": {"amount": amount}, **fields})
+
+
+def test_a_rise_for_the_next_period_leaves_the_open_one_as_it_was(studio: Scenario) -> None:
+    raise_price(studio, effective="next_period")
+    assert studio.usage()["amount_cents"] == 400
+    studio.travel_to("2024-03-01T01:00:00Z")
+    studio.event("images", value="100")
+    assert studio.usage()["amount_cents"] == 800
+    studio.travel_to("2024-04-01T01:00:00Z")
+    billed = lines(studio)
+    assert (billed["2024-02-01", "images"], billed["2024-03-01", "images"]) == (400, 800)
+
+
+def test_immediately_reprices_the_open_period_as_without_effective(studio: Scenario) -> None:
+    raise_price(studio, effective="immediately")
+    assert studio.usage()["amount_cents"] == 800
+    raise_price(studio, "0.16")
+    assert studio.usage()["amount_cents"] == 1600
+
+
+def test_changes_that_wait_may_follow_each_other_within_a_period(studio: Scenario) -> None:
+    for turn in range(1, 4):
+        raise_price(studio, f"0.1{turn}", effective="next_period")
+        studio.put("/plans/basic", plan={"amount_cents": 1000 + turn, "effective": "next_period"})
+    assert studio.usage()["amount_cents"] == 400
+    studio.travel_to("2024-03-01T01:00:00Z")
+    studio.event("images", value="100")
+    studio.travel_to("2024-04-01T01:00:00Z")
+    billed = lines(studio)
+    assert (billed["2024-02-01", "images"], billed["2024-03-01", "images"]) == (400, 1300)
+    assert (billed["2024-02-01", "basic"], billed["2024-03-01", "basic"]) == (1000, 1003)
+
+
+def test_an_immediate_change_does_not_touch_periods_that_were_promised_their_prices(studio: Scenario) -> None:
+    raise_price(studio, effective="next_period")
+    raise_price(studio, "0.07")
+    assert studio.usage()["amount_cents"] == 400
+    studio.travel_to("2024-03-01T01:00:00Z")
+    studio.event("images", value="100")
+    assert studio.usage()["amount_cents"] == 700
+
+
+def test_a_new_subscription_has_the_new_prices_at_once(studio: Scenario) -> None:
+    raise_price(studio, effective="next_period")
+    studio.subscribe(external_id="new")
+    studio.event("images", value="100", external_id="new")
+    assert studio.usage(external_id="new")["amount_cents"] == 800
+    assert studio.usage()["amount_cents"] == 400
+
+
+def test_each_subscription_changes_at_its_own_next_period(studio: Scenario) -> None:
+    studio.customer("far", timezone="Asia/Tokyo")
+    studio.subscribe(external_id="far", customer="far", billing_time="anniversary")
+    studio.travel_to("2024-02-16T11:00:00Z")
+    raise_price(studio, effective="next_period")
+    studio.travel_to("2024-03-10T10:00:00Z")
+    studio.event("images", value="100", external_id="far")
+    studio.event("images", value="100")
+    studio.travel_to("2024-03-16T10:00:00Z")
+    studio.event("images", value="100", external_id="far")
+    studio.travel_to("2024-04-17T10:00:00Z")
+    assert lines(studio)["2024-03-01", "images"] == 800
+    far = lines(studio, customer="far")
+    assert [cents for (_, code), cents in sorted(far.items()) if code == "images"] == [400, 800]
+
+
+def test_the_explanation_shows_the_price_that_was_billed(studio: Scenario) -> None:
+    raise_price(studio, effective="next_period")
+    studio.travel_to("2024-03-01T01:00:00Z")
+    explained = studio.billing.invoices.explain(studio.invoices()[-1]["svc_id"])
+    (line,) = [line for line in explained.fees if line.usage]
+    assert line.usage is not None
+    assert line.usage.charge.properties == {"amount": "0.04"}
+    assert any("0.04" in step for step in line.arithmetic)
+
+
+def test_a_draft_keeps_the_prices_of_its_period(studio: Scenario) -> None:
+    studio.customer("late", billing_configuration={"invoice_grace_period": 5})
+    studio.subscribe(external_id="late", customer="late")
+    studio.travel_to("2024-02-16T11:00:00Z")
+    studio.event("images", value="100", external_id="late")
+    raise_price(studio, effective="next_period")
+    studio.travel_to("2024-03-02T10:00:00Z")
+    (draft,) = studio.invoices("late")
+    assert draft["status"] == "draft"
+    studio.put(f"/invoices/{draft['svc_id']}/refresh")
+    raise_price(studio, "0.16", effective="next_period")
+    studio.unsubscribe("late")
+    studio.travel_to("2024-03-10T10:00:00Z")
+    first = studio.invoice(draft["svc_id"])
+    assert first["status"] == "finalized"
+    assert [fee["amount_cents"] for fee in first["fees"] if fee["item"]["code"] == "images"] == [400]
+    assert studio.billing.audit().findings == ()
+
+
+def test_what_cannot_wait_is_refused_in_words_and_changes_nothing(studio: Scenario) -> None:
+    before = studio.get("/plans/basic")
+    seats = charge_on(studio.metric("seats"), amount="1", code="seats")
+    studio.tax(20)
+    (charge,) = before["plan"]["charges"]
+    kept = {"id": charge["svc_id"], "charge_model": "standard", "properties": {"amount": "0.08"}}
+    for fields in (
+        {"charges": [kept, seats]},
+        {"charges": []},
+        {"tax_codes": ["vat"]},
+        {"usage_thresholds": [{"amount_cents": 100}]},
+    ):
+        answer = studio.put("/plans/basic", 422, plan={"amount_cents": 5, "effective": "next_period", **fields})
+        assert answer["error_details"] == {"effective": ["only_prices_can_wait"]}
+        assert studio.get("/plans/basic") == before
+    answer = studio.put("/plans/basic", 422, plan={"amount_cents": 5, "effective": "tomorrow"})
+    assert answer["error_details"] == {"effective": ["value_is_invalid"]}
+    assert studio.get("/plans/basic") == before
+    # The same charges with new prices can wait.
+    studio.put("/plans/basic", plan={"charges": [kept], "effective": "next_period"})
+    assert studio.usage()["amount_cents"] == 400
+
+
+def test_a_plan_that_nobody_is_on_changes_at_once() -> None:
+    with Scenario(now="2024-01-01T08:00:00Z") as box:
+        box.customer()
+        box.plan(amount_cents=1000)
+        box.put("/plans/basic", plan={"amount_cents": 2000, "interval": "yearly", "effective": "next_period"})
+        box.subscribe(subscription_at="2023-12-01T00:00:00Z")
+        assert box.get("/plans/basic")["plan"]["interval"] == "yearly"
+
+
+def test_overrides_follow_a_change_that_waits_with_cascade(studio: Scenario) -> None:
+    studio.subscribe(external_id="own", plan_overrides={"name": "Own"})
+    studio.travel_to("2024-02-16T11:00:00Z")
+    studio.event("images", value="100", external_id="own")
+    raise_price(studio, effective="next_period", cascade_updates=True)
+    assert studio.usage(external_id="own")["amount_cents"] == 400
+    studio.travel_to("2024-03-01T01:00:00Z")
+    studio.event("images", value="100", external_id="own")
+    assert studio.usage(external_id="own")["amount_cents"] == 800
+
+
+CHANGES = 3
+
+
+def everything(box: Scenario, *, pay_in_advance: bool, **plan: Any) -> None:
+    """A plan with a price of every kind."""
+    box.tax(10)
+    seat, desk = box.add_on("seat"), box.add_on("desk")
+    calls = box.metric("calls", filters=[{"key": "zone", "values": ["eu", "us"]}])
+    ranges = price_ranges((0, 10, "1", "0"), (11, None, "0.5", "0"))
+    box.plan(
+        charge_on(calls, amount="2", code="calls", filters=[filter_on({"zone": ["eu"]}, amount="3")]),
+        charge_on(box.metric("prints"), "graduated", code="prints", pay_in_advance=True, graduated_ranges=ranges),
+        charge_in_advance_on(box.metric("scans"), code="scans", amount="1"),
+        charge_on(
+            box.metric("members", "unique_count_agg", recurring=True), code="members", amount="5", pay_in_advance=True
+        ),
+        amount_cents=3100,
+        pay_in_advance=pay_in_advance,
+        fixed_charges=[
+            fixed_charge_on(seat, code="seat", amount="7", units=3, pay_in_advance=True),
+            fixed_charge_on(desk, code="desk", amount="7", units=3, prorated=True),
+        ],
+        minimum_commitment={"amount_cents": 50_000},
+        **plan,
+    )
+
+
+def change_prices(box: Scenario, turn: int, effective: str) -> None:
+    """Other prices of every kind; `turn` counts from 1."""
+    at = {"effective": effective}
+    box.put(
+        "/plans/basic",
+        plan={"amount_cents": 3100 + 31 * turn, "minimum_commitment": {"amount_cents": 50_000 + turn}, **at},
+    )
+    eu = filter_on({"zone": ["eu"]}, amount=str(3 + turn))
+    box.put("/plans/basic/charges/calls", charge={"properties": {"amount": str(2 + turn)}, "filters": [eu], **at})
+    ranges = price_ranges((0, 10, str(1 + turn), "0"), (11, None, "0.5", "1"))
+    box.put("/plans/basic/charges/prints", charge={"properties": {"graduated_ranges": ranges}, **at})
+    box.put("/plans/basic/charges/scans", charge={"properties": {"amount": str(1 + turn)}, **at})
+    box.put("/plans/basic/charges/members", charge={"properties": {"amount": str(5 + turn)}, **at})
+    for code in ("seat", "desk"):
+        box.put(f"/plans/basic/fixed_charges/{code}", fixed_charge={"properties": {"amount": str(7 + turn)}, **at})
+
+
+def use_everything(box: Scenario) -> None:
+    for code in ("calls", "prints", "scans", "members"):
+        box.event(code, value="7", zone="eu")
+        box.event(code, value="4")
+
+
+@pytest.mark.parametrize("pay_in_advance", [False, True])
+def test_every_line_is_billed_by_the_prices_of_the_period_that_it_is_for(pay_in_advance: bool) -> None:
+    with Scenario(now="2024-01-10T08:00:00Z") as box:
+        box.customer()
+        everything(box, pay_in_advance=pay_in_advance)
+        box.subscribe()
+        for turn in range(1, CHANGES + 1):
+            month = f"2024-{turn:02d}"
+            box.travel_to(f"{month}-12T10:00:00Z")
+            use_everything(box)
+            box.travel_to(f"{month}-16T10:00:00Z")
+            change_prices(box, turn, "next_period")
+            box.travel_to(f"{month}-20T10:00:00Z")
+            use_everything(box)
+        box.travel_to("2024-05-02T00:00:00Z")
+        sums: Counter[tuple[int, str]] = Counter()
+        for fee in box.billing.reading(lambda reader: reader.tx.find(Fee)):
+            assert fee.from_datetime is not None
+            kind = fee.fee_type if fee.fee_type == FeeType.COMMITMENT else fee.item.code
+            sums[fee.from_datetime.month, kind] += fee.amount_cents
+        for month in range(2, 5):
+            # As many changes as were made before the month began.
+            turn = min(month - 1, CHANGES)
+            used = month <= CHANGES
+            expected = {
+                "basic": 3100 + 31 * turn,
+                "calls": used * (14 * (300 + 100 * turn) + 8 * (200 + 100 * turn)),
+                "prints": used * (1000 * (1 + turn) + 600 + 100),
+                "scans": used * 2200 * (1 + turn),
+                "members": 2 * (500 + 100 * turn),
+                "seat": 3 * (700 + 100 * turn),
+                "desk": 3 * (700 + 100 * turn),
+            }
+            assert {code: sums[month, code] for code in expected} == expected, month
+            # The commitment fills the gap to its amount of that month.
+            assert sums[month, "commitment"] == 50_000 + turn - sum(expected.values()), month
+        report = box.billing.audit()
+        assert report.findings == ()
+        assert report.not_recounted == ()
