@@ -42,6 +42,7 @@ def raise_price(box: Scenario, amount: str = "0.08", **fields: Any) -> Any:
 
 def test_a_rise_for_the_next_period_leaves_the_open_one_as_it_was(studio: Scenario) -> None:
     raise_price(studio, effective="next_period")
+    assert studio.get("/plans/basic")["plan"]["prices_from"] == "2024-02-16T10:00:00Z"
     assert studio.usage()["amount_cents"] == 400
     studio.travel_to("2024-03-01T01:00:00Z")
     studio.event("images", value="100")
@@ -139,12 +140,13 @@ def test_what_cannot_wait_is_refused_in_words_and_changes_nothing(studio: Scenar
     studio.tax(20)
     (charge,) = before["plan"]["charges"]
     kept = {"id": charge["svc_id"], "charge_model": "standard", "properties": {"amount": "0.08"}}
-    for fields in (
+    unable: list[dict[str, Any]] = [
         {"charges": [kept, seats]},
         {"charges": []},
         {"tax_codes": ["vat"]},
         {"usage_thresholds": [{"amount_cents": 100}]},
-    ):
+    ]
+    for fields in unable:
         answer = studio.put("/plans/basic", 422, plan={"amount_cents": 5, "effective": "next_period", **fields})
         assert answer["error_details"] == {"effective": ["only_prices_can_wait"]}
         assert studio.get("/plans/basic") == before
@@ -233,12 +235,11 @@ def test_every_line_is_billed_by_the_prices_of_the_period_that_it_is_for(pay_in_
         everything(box, pay_in_advance=pay_in_advance)
         box.subscribe()
         for turn in range(1, CHANGES + 1):
-            month = f"2024-{turn:02d}"
-            box.travel_to(f"{month}-12T10:00:00Z")
+            box.travel_to(f"2024-{turn:02d}-12T10:00:00Z")
             use_everything(box)
-            box.travel_to(f"{month}-16T10:00:00Z")
+            box.travel_to(f"2024-{turn:02d}-16T10:00:00Z")
             change_prices(box, turn, "next_period")
-            box.travel_to(f"{month}-20T10:00:00Z")
+            box.travel_to(f"2024-{turn:02d}-20T10:00:00Z")
             use_everything(box)
         box.travel_to("2024-05-02T00:00:00Z")
         sums: Counter[tuple[int, str]] = Counter()

@@ -119,6 +119,7 @@ class DeletedPlan(TypedDict):
     parent_id: Id | None
     pending_deletion: bool
     offered_in_portal: bool
+    prices_from: Instant | None
     charges: list[ChargeView]
     taxes: list[TaxView]
     usage_thresholds: list[ThresholdView]
@@ -242,6 +243,7 @@ def deleted_plan(reader: Reader, plan: Plan) -> DeletedPlan:
         "parent_id": plan.parent_id,
         "pending_deletion": plan.pending_deletion,
         "offered_in_portal": plan.offered_in_portal,
+        "prices_from": instant_text(plan.prices_from),
         "charges": [charge_view(reader, charge) for charge in plan_definition(reader, plan.id).charges],
         "taxes": taxes_view(reader, plan.tax_ids),
         "usage_thresholds": [threshold_view(threshold) for threshold in plan.usage_thresholds],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import attrs
 
@@ -15,6 +15,8 @@ from usagebill.requests.reference.fields import FIELDS
 from usagebill.requests.reference.forms import FORMS
 from usagebill.requests.reference.required import REQUIRED
 from usagebill.requests.reference.structures import MODEL_PROPERTIES, SHAPES
+
+T = TypeVar("T")
 
 
 def bare(hint: Any) -> Any:
@@ -35,7 +37,7 @@ def hints_of(kind: type) -> Mapping[str, Any]:
 
 
 def _shape(kind: type, name: str, hint: Any) -> Any:
-    known = SHAPES.get(f"{kind.__name__}.{name}")
+    known = _inherited(SHAPES, kind, name)
     if known is None and (hint in (object, str) or get_origin(hint) is Mapping):
         known = SHAPES.get(name)
         if hint is str and not (known is not None and name.endswith("_at")):
@@ -56,12 +58,18 @@ def hint_of(kind: type, name: str) -> Any:
 
 def field_of(kind: type, name: str) -> Field:
     """The description of a field. Raises `LookupError` if there is none."""
-    known = meaning_of(kind, name) or FIELDS.get(f"{kind.__name__}.{name}") or FIELDS.get(name)
+    known = meaning_of(kind, name) or _inherited(FIELDS, kind, name) or FIELDS.get(name)
     if known is None:
         raise LookupError(
             f"{kind.__name__}.{name} is not `described`, and its name is not in usagebill.requests.reference.fields"
         )
     return known
+
+
+def _inherited(known: Mapping[str, T], kind: type, name: str) -> T | None:
+    """What is known of a field of an input class, or of the class that it extends."""
+    places = (f"{parent.__name__}.{name}" for parent in kind.__mro__)
+    return next((known[place] for place in places if place in known), None)
 
 
 def _field_at(place: str) -> Field | None:
