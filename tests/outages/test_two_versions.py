@@ -6,8 +6,10 @@ import json
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from structlog.testing import capture_logs
 
 from tests.outages.servers import eventually
 from tests.postgresql import new_database
+from tests.scenarios import plan_fields
 from tests.service import ENVIRONMENT, ROOT, Service, command
 from usagebill import Billing
 from usagebill.core.errors import SchemaIsNewer
@@ -161,25 +164,75 @@ def test_an_old_process_under_a_newer_schema_refuses_everything_and_says_so(data
         assert billing.audit().findings == ()
 
 
+def tables(database: str) -> set[str]:
+    if database.startswith("postgresql"):
+        with psycopg.connect(database) as connection:
+            return {row[0] for row in connection.execute("SELECT tablename FROM pg_tables")}
+    with closing(sqlite3.connect(database)) as file:
+        return {row[0] for row in file.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+
+
+def sell(service: Service, id: str) -> None:
+    """A customer with a bill, and an event."""
+    assert upsert(service, id).status_code == 200
+    ordered = {"external_customer_id": id, "external_id": id, "plan_code": "pro", "billing_time": "anniversary"}
+    assert service.client.post("/api/v1/subscriptions", json={"subscription": ordered}).status_code == 200
+    sent = {"transaction_id": id, "external_subscription_id": id, "code": "calls"}
+    assert service.client.post("/api/v1/events", json={"event": sent}).status_code == 200
+
+
 def test_an_upgrade_that_only_adds_rolls_from_server_to_server(database: str) -> None:
+    sold = set[str]()
+
+    def trade(service: Service, name: str, ended: threading.Event) -> None:
+        for number in range(100):
+            sell(service, f"{name}-{number}")
+            sold.add(f"{name}-{number}")
+            # A few each second, so that those who start get their turn.
+            if ended.wait(0.2):
+                return
+
+    @contextmanager
+    def trading(service: Service, name: str) -> Iterator[None]:
+        """Customers come by this server, while this goes on, and at least some of them."""
+        ended = threading.Event()
+        with ThreadPoolExecutor() as pool:
+            done = pool.submit(trade, service, name, ended)
+            try:
+                yield
+                eventually(lambda: sum(id.startswith(f"{name}-") for id in list(sold)) >= 5 or done.done())
+            finally:
+                ended.set()
+            done.result()
+
     with Service(database) as old:
-        assert upsert(old, "old-1").status_code == 200
-        environment_key = old.key
-        with Service(database, key=environment_key, program=program("rolling")) as new:
+        plan = plan_fields(code="pro", amount_cents=3100, pay_in_advance=True)
+        assert old.client.post("/api/v1/plans", json={"plan": plan}).status_code == 200
+        with (
+            trading(old, "old"),
+            Service(database, key=old.key, program=program("rolling")) as new,
+            trading(new, "new"),
+        ):
             assert schema_of(database) == NEWER
-            assert upsert(new, "new-1").status_code == 200
-            # Both go on, also after a restart of the older one.
-            assert upsert(old, "old-2").status_code == 200
-            assert old.client.get("/ready").status_code == 200
-            with Service(database, key=environment_key) as again:
-                assert upsert(again, "again").status_code == 200
-            assert customers(old) == customers(new) == {"old-1", "new-1", "old-2", "again"}
-            assert {found.schema for found in processes(database)} == {schema.VERSION, NEWER}
+            assert "additions" in tables(database)
+            # The older one goes on, also after a restart.
+            with Service(database, key=old.key) as again, trading(again, "again"):
+                eventually(lambda: {found.schema for found in processes(database)} == {schema.VERSION, NEWER})
+                assert [one.client.get("/ready").status_code for one in (old, new, again)] == [200, 200, 200]
+        # One after the other is the newer version.
+        with Service(database, key=old.key, program=program("rolling")) as last:
             old.stop()
-            assert upsert(new, "new-2").status_code == 200
-            _, log = new.stop()
+            sell(last, "last")
+            eventually(lambda: last.client.get("/api/v1/invoices?per_page=1").json()["meta"]["total_count"] > len(sold))
+            _, log = last.stop()
+    sold.add("last")
     assert [line for line in log if line["level"] == "error"] == []
     with Billing(database) as billing:
+        invoices = billing.invoices.list(per_page=1000).items
+        assert sorted(one.customer["external_id"] for one in invoices) == sorted(sold)
+        assert {one.total_amount_cents for one in invoices} == {3100}
+        assert len({one.number for one in invoices}) == len(sold)
+        assert {one.transaction_id for one in billing.events.list(per_page=1000).items} == sold
         assert billing.audit().findings == ()
 
 
