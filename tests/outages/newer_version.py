@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from usagebill.storage import tables
+from usagebill.storage.listings import Listing
 
 KIND = sys.argv.pop(1)
 
@@ -26,7 +27,7 @@ class Addition:
 
 
 if KIND == "rolling":
-    added = tables.Table(kind=Addition, name="additions", listing=tables.Listing(), indexes=(("amount_cents",),))
+    added = tables.Table(kind=Addition, name="additions", listing=Listing(), indexes=(("amount_cents",),))
     tables.TABLES += (added,)
     tables._BY_KIND[Addition] = added
 

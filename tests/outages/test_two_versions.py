@@ -229,7 +229,7 @@ def test_an_upgrade_that_only_adds_rolls_from_server_to_server(database: str) ->
     assert [line for line in log if line["level"] == "error"] == []
     with Billing(database) as billing:
         invoices = billing.invoices.list(per_page=1000).items
-        assert sorted(one.customer["external_id"] for one in invoices) == sorted(sold)
+        assert sorted(one.customer["external_id"] for one in invoices if one.customer) == sorted(sold)
         assert {one.total_amount_cents for one in invoices} == {3100}
         assert len({one.number for one in invoices}) == len(sold)
         assert {one.transaction_id for one in billing.events.list(per_page=1000).items} == sold
