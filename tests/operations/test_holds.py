@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.scenarios import Scenario, charge_on, price_ranges
+from tests.scenarios import Scenario, charge_in_advance_on, charge_on, price_ranges
 
 from usagebill.core.errors import NotAllowed, PaymentRequired
 
@@ -179,3 +179,113 @@ def test_a_program_holds_for_the_time_of_a_block(box: Scenario) -> None:
     assert sorted(one.status for one in billing.holds.list()) == ["captured", "released"]
     with pytest.raises(NotAllowed, match="is released"):
         billing.holds.capture(billing.holds.list(status="released").items[0].id)
+
+
+# What holds reserve where prices depend on what was used before
+
+
+def graduated(*bounds: tuple[int, int | None, str, str]) -> dict[str, Any]:
+    return {"graduated_ranges": price_ranges(*bounds)}
+
+
+def large(box: Scenario, status: int = 200, **fields: Any) -> Any:
+    """A hold of the limited group."""
+    return hold(box, status, properties={"value": fields.pop("value"), "model": "large"}, **fields)
+
+
+NOT_ALIKE: dict[str, tuple[str, dict[str, Any]]] = {
+    # Of all usage, the units beyond the tenth are cheap; the group's own ten are not.
+    "graduated": ("graduated", graduated((0, 10, "1", "0"), (11, None, "0.1", "0"))),
+    "volume": ("volume", {"volume_ranges": price_ranges((0, 20, "1", "0"), (21, None, "0.1", "0"))}),
+    # The rest of a package that others have begun costs nothing.
+    "package": ("package", {"amount": "5", "package_size": 5, "free_units": 0}),
+    # All usage is within the minimum.
+    "minimum": ("standard", {"amount": "1", "min_amount_cents": 100_000}),
+}
+
+
+@pytest.mark.parametrize("in_advance", [False, True])
+@pytest.mark.parametrize("model", NOT_ALIKE)
+def test_holds_never_pass_the_limit_of_a_group(box: Scenario, model: str, in_advance: bool) -> None:
+    """The group is priced as if there were no other, and so are its holds: 10 units at 1.00 fill the limit."""
+    if in_advance and model in ("volume", "minimum"):
+        return  # There is none in advance.
+    name, properties = NOT_ALIKE[model]
+    box.plan((charge_in_advance_on if in_advance else charge_on)(box.metric("gb"), name, **properties))
+    box.subscribe()
+    group = {"code": "cap", "amount_cents": 1000, "group": {"model": "large"}, "interval": "lifetime"}
+    box.post("/customers/acme/spend_limits", spend_limit=group)
+    box.event("gb", value=41, model="small")
+    held = [large(box, value=5), large(box, value=4)]
+    sent = {"external_subscription_id": "sub", "code": "gb", "properties": {"value": 3, "model": "large"}}
+    check = box.post("/checks", check=sent)["check"]
+    assert (check["allowed"], check["refusal_code"]) == (False, "spend_limit_reached")
+    assert large(box, 402, value=3) == "spend_limit_reached"
+    one_event = {**sent, "transaction_id": "enforced"}
+    assert box.post("/events?enforce=true", 402, event=one_event)["code"] == "spend_limit_reached"
+    held.append(large(box, value=1))
+    for number, one in enumerate(held):
+        capture(box, one, transaction_id=f"done-{number}")
+    (limit,) = box.post("/checks", check=sent)["check"]["limits"]
+    assert (limit["used"], limit["held"], limit["remaining"]) == ("1000.0", "0.0", "0.0")
+
+
+def test_holds_within_a_minimum_count_once_other_usage_has_filled_it(box: Scenario) -> None:
+    """Each hold added nothing when it was made. After 10.00 of other usage, both come on top."""
+    box.plan(charge_on(box.metric("gb"), amount="1", min_amount_cents=1000))
+    box.subscribe(subscription_at="2024-03-01T00:00:00Z")
+    box.post("/customers/acme/spend_limits", spend_limit={"code": "cap", "amount_cents": 1500})
+    first, second = hold(box, units="2"), hold(box, units="2")
+    assert (first["amount_cents"], second["amount_cents"]) == (0, 0)
+    box.event("gb", value=10)
+    assert standing(box) == ("1000.0", "400.0", "100.0")
+    assert hold(box, 402, units="2") == "spend_limit_reached"
+    event = {"transaction_id": "a", "external_subscription_id": "sub", "code": "gb", "properties": {"value": 2}}
+    refusal = box.post("/events?enforce=true", 402, event=event)["error_details"]["limit"]
+    assert (refusal["used"], refusal["held"], refusal["adds"], refusal["remaining"]) == (
+        "1000.0",
+        "400.0",
+        "200.0",
+        "100.0",
+    )
+    hold(box, units="1")
+
+
+def test_holds_of_all_subscriptions_and_metrics_count_by_their_own_prices(box: Scenario) -> None:
+    """Of a customer with two subscriptions to two metrics, each with a first unit at 5.00 and others at 1.00."""
+    ranges = graduated((0, 1, "5", "0"), (2, None, "1", "0"))
+    names = ("gb", "calls")
+    box.plan(*(charge_on(box.metric(name), "graduated", **ranges) for name in names))
+    for name in ("sub", "other"):
+        box.subscribe(external_id=name)
+    box.post("/customers/acme/spend_limits", spend_limit={"code": "cap", "amount_cents": 2500})
+    of_calls = {"code": "calls", "amount_cents": 1100, "billable_metric_code": "calls"}
+    box.post("/customers/acme/spend_limits", spend_limit=of_calls)
+    first = hold(box, code="gb", units="1")
+    hold(box, code="gb", units="2", external_id="other")
+    second = hold(box, code="calls", units="2", external_id="other")
+    # What is held is at the price of the second unit as soon as the first one is used, and of the first once released.
+    box.event("gb", value=1)
+    assert standing(box) == ("500.0", "1300.0", "700.0")
+    box.post(f"/holds/{first['svc_id']}/release")
+    assert standing(box) == ("500.0", "1200.0", "800.0")
+    assert hold(box, 402, code="calls", units="2") == "spend_limit_reached"
+    box.post(f"/holds/{second['svc_id']}/release")
+    hold(box, code="calls", units="1")
+    body = {"external_subscription_id": "sub", "amount_cents": 0, "code": "calls"}
+    assert [one["held"] for one in box.post("/checks", check=body)["check"]["limits"]] == ["1100.0", "500.0"]
+
+
+def test_holds_of_unique_values_count_each_value_once(box: Scenario) -> None:
+    """Two holds of one user reserve one unit, and one unit is left reserved when one of them ends."""
+    box.metric("users", aggregation_type="unique_count_agg")
+    box.plan()
+    box.subscribe()
+    limit = {"code": "seats", "units": "2", "billable_metric_code": "users"}
+    box.post("/customers/acme/spend_limits", spend_limit=limit)
+    first = hold(box, code="users", properties={"value": "ann"})
+    hold(box, code="users", properties={"value": "ann"})
+    hold(box, code="users", properties={"value": "bob"})
+    assert hold(box, 402, code="users", properties={"value": "eve"}) == "spend_limit_reached"
+    box.post(f"/holds/{first['svc_id']}/release")
+    assert hold(box, 402, code="users", properties={"value": "eve"}) == "spend_limit_reached"

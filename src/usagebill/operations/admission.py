@@ -18,6 +18,7 @@ from usagebill.core.spend_limits import OnReached, Refusal, SpendLimit, Standing
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.operations.backlog import catch_up, of_named_subscriptions
 from usagebill.operations.checks import credit_standings, has_hard_stop, net_key, standing_of
+from usagebill.operations.held_usage import adds_up, all_used, used_with
 from usagebill.operations.subscriptions.reading import find_by_external_id
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_of
@@ -26,7 +27,7 @@ from usagebill.queries.spend_limits import limits_of_usage, quotas_of_usage
 from usagebill.queries.takeovers import in_force
 from usagebill.rating.current_usage import contract_window
 from usagebill.rating.ongoing_usage import unbilled_nets
-from usagebill.rating.spending import added_in_advance, currency_of, used_of
+from usagebill.rating.spending import added_in_advance, currency_of
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import within
 
@@ -77,6 +78,8 @@ class _Use:
     metrics: Mapping[str, BillableMetric]
     bounds: Sequence[tuple[Refusal, SpendLimit]]
     used: Sequence[Decimal]
+    # What would be used with all open holds; None if they add what they added when they were made.
+    with_holds: Sequence[Decimal] | None
     # None: no wallet refuses anything.
     nets: Mapping[UnbilledKey, Decimal] | None
 
@@ -96,7 +99,7 @@ def _stored(work: Work, received: Sequence[Received], store: Callable[[], list[E
     return events
 
 
-def _uses(reader: Reader, received: Sequence[Received]) -> list[_Use]:
+def _uses(reader: Work, received: Sequence[Received]) -> list[_Use]:
     codes = sorted({event.code for event in received})
     metrics = {metric.code: metric for metric in reader.tx.find(BillableMetric, within("code", codes))}
     by_name: dict[str, list[Received]] = {}
@@ -112,7 +115,7 @@ def _uses(reader: Reader, received: Sequence[Received]) -> list[_Use]:
 
 
 def _use(
-    reader: Reader, subscription: Subscription, metrics: Mapping[str, BillableMetric], events: Sequence[Received]
+    reader: Work, subscription: Subscription, metrics: Mapping[str, BillableMetric], events: Sequence[Received]
 ) -> _Use:
     customer = customer_of(reader, subscription)
     bounds = [
@@ -121,26 +124,48 @@ def _use(
         if limit.on_reached is OnReached.REFUSE
         and any(concerns(limit, metrics[event.code].id, event.properties) for event in events)
     ]
-    for code in dict.fromkeys(event.code for event in events):
+    codes = dict.fromkeys(event.code for event in events)
+    for code in codes:
         bounds += [(Refusal.QUOTA, quota) for quota in quotas_of_usage(reader, subscription, metrics[code])]
+    limits = [limit for _, limit in bounds]
+    holds = open_holds(reader, customer)
+    usage = [(subscription, metrics[code]) for code in codes]
+    plain = not holds or adds_up(reader, holds, usage)
     return _Use(
         subscription=subscription,
         customer=customer,
         metrics=metrics,
         bounds=bounds,
-        used=[used_of(reader, limit, subscription) for _, limit in bounds],
+        used=all_used(reader, limits, subscription),
+        with_holds=None if plain else used_with(reader, holds, limits, subscription),
         nets=unbilled_nets(reader, customer) if has_hard_stop(reader, customer) else None,
     )
 
 
-def _refusing(reader: Reader, uses: Sequence[_Use], events: Sequence[Event]) -> Standing | None:
+def _refusing(reader: Work, uses: Sequence[_Use], events: Sequence[Event]) -> Standing | None:
     """What refuses the events, now that they are stored."""
     standings: list[Standing] = []
     for use in uses:
         holds = open_holds(reader, use.customer)
-        for (refusal, limit), used in zip(use.bounds, use.used, strict=True):
-            adds = subtract(used_of(reader, limit, use.subscription), used)
-            standings.append(standing_of(reader, refusal, limit, use.subscription, holds, used=used, adds=adds))
+        limits = [limit for _, limit in use.bounds]
+        if use.with_holds is None:
+            after = all_used(reader, limits, use.subscription)
+        else:
+            after = used_with(reader, holds, limits, use.subscription)
+        for place, (refusal, limit) in enumerate(use.bounds):
+            with_holds = None if use.with_holds is None else use.with_holds[place]
+            standings.append(
+                standing_of(
+                    reader,
+                    refusal,
+                    limit,
+                    use.subscription,
+                    holds,
+                    used=use.used[place],
+                    adds=subtract(after[place], use.used[place] if with_holds is None else with_holds),
+                    with_holds=with_holds,
+                )
+            )
         if use.nets is not None:
             adds_to_nets = _added_nets(reader, use, uses, events)
             standings += credit_standings(reader, use.customer, holds, used=use.nets, adds=adds_to_nets)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from typing import Annotated
@@ -14,13 +14,11 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.checks import Addition, Check, Question
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound, PaymentRequired
-from usagebill.core.event_batches import events_of, uncounted_ids
-from usagebill.core.events import Event
+from usagebill.core.event_batches import uncounted_ids
 from usagebill.core.fees import FeeType
 from usagebill.core.grouping import TARGET_WALLET_KEY
 from usagebill.core.holds import Hold
-from usagebill.core.ingestion import receive
-from usagebill.core.numbers import ZERO, subtract
+from usagebill.core.numbers import ZERO, add, subtract
 from usagebill.core.ongoing import UnbilledKey, expected_use, summed_nets
 from usagebill.core.recurring_rules import RuleTrigger
 from usagebill.core.spend_limits import (
@@ -35,6 +33,7 @@ from usagebill.core.spend_limits import (
 )
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.backlog import Unrelated, catch_up, of_named_subscriptions, without_backlog
+from usagebill.operations.held_usage import adds_up, all_used, event_of, use_held
 from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_of
@@ -47,10 +46,8 @@ from usagebill.rating.spending import (
     added_since,
     amount_added,
     currency_of,
-    prices_alike,
     span_of,
     usage_before,
-    used_of,
 )
 from usagebill.requests.inputs import ABSENT, Input, Maybe, described
 from usagebill.runtime.work import Reader, Work
@@ -130,8 +127,18 @@ def assess(work: Work, question: Question) -> Check:
     holds = open_holds(work, question.customer)
     quotas = [] if question.metric is None else quotas_of_usage(work, question.subscription, question.metric)
     bounds = [(Refusal.SPEND_LIMIT, limit) for limit in counted] + [(Refusal.QUOTA, quota) for quota in quotas]
-    used = [used_of(work, limit, question.subscription) for _, limit in bounds]
-    added = work.dry_run(partial(addition, question=question, holds=holds), counts_ahead=False)
+    used = all_used(work, [limit for _, limit in bounds], question.subscription)
+    usage = [] if question.metric is None else [(question.subscription, question.metric)]
+    tried = work.dry_run(
+        partial(
+            _tried,
+            question=question,
+            holds=None if adds_up(work, holds, usage) else holds,
+            limits=[limit for _, limit in bounds],
+        ),
+        counts_ahead=False,
+    )
+    added = tried.addition
     standings = [
         standing_of(
             work,
@@ -139,10 +146,11 @@ def assess(work: Work, question: Question) -> Check:
             limit,
             question.subscription,
             holds,
-            used=amount,
-            adds=added.units if limit.measure is Measure.UNITS else added.amount_cents,
+            used=used[place],
+            adds=tried.adds_to(place, limit),
+            with_holds=None if tried.with_holds is None else tried.with_holds[place],
         )
-        for (refusal, limit), amount in zip(bounds, used, strict=True)
+        for place, (refusal, limit) in enumerate(bounds)
     ]
     currency = currency_of(work, question.subscription)
     if has_hard_stop(work, question.customer):
@@ -164,48 +172,50 @@ def payment_required(standing: Standing) -> PaymentRequired:
     return PaymentRequired(standing.refusal, {"limit": standing_view(standing)})
 
 
-def addition(work: Work, question: Question, holds: Sequence[Hold] = ()) -> Addition:
-    """What the usage adds to its period, on top of what the customer's open `holds` would add: found out by storing its
-    event, so this is for dry runs.
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """What usage adds to its period, and what would be used of each limit with all open holds, and with the usage on
+    top; None if it adds to every limit what it adds to its period.
     """
+
+    addition: Addition
+    with_holds: Sequence[Decimal] | None = None
+    with_all: Sequence[Decimal] = ()
+
+    def adds_to(self, place: int, limit: SpendLimit) -> Decimal:
+        """What the usage adds to the limit at this place."""
+        if self.with_holds is None:
+            return self.addition.units if limit.measure is Measure.UNITS else self.addition.amount_cents
+        return subtract(self.with_all[place], self.with_holds[place])
+
+
+def _tried(work: Work, question: Question, holds: Sequence[Hold] | None, limits: Sequence[SpendLimit]) -> _Tried:
+    """The usage in question on top of what `holds` reserve, None if they do not matter."""
+    if holds is None:
+        return _Tried(addition(work, question))
+    use_held(work, holds)
+    with_holds = all_used(work, limits, question.subscription)
+    added = addition(work, question)
+    if question.amount_cents is None:
+        return _Tried(added, with_holds, all_used(work, limits, question.subscription))
+    with_amount = [
+        add(used, ZERO if limit.measure is Measure.UNITS else added.amount_cents)
+        for limit, used in zip(limits, with_holds, strict=True)
+    ]
+    return _Tried(added, with_holds, with_amount)
+
+
+def addition(work: Work, question: Question) -> Addition:
+    """What the usage adds to its period. Found out by storing its event, so this is for dry runs."""
     subscription, metric, customer = question.subscription, question.metric, question.customer
     if question.amount_cents is not None:
         return amount_added(work, customer, subscription, question.amount_cents)
     if metric is None:
         return Addition()
-    event = _event(work, question, metric)
-    held = [
-        _event(work, replace(question, properties=hold.properties, timestamp=None), metric)
-        for hold in holds
-        if hold.external_subscription_id == subscription.external_id
-        and hold.billable_metric_id == metric.id
-        and not hold.is_amount
-        and not prices_alike(work, subscription, metric)
-    ]
-    if held:
-        work.tx.events.append(held, uncounted=uncounted_ids(held, {metric.code: metric}))
+    event = event_of(work, subscription, metric, question.properties, question.timestamp)
     before = usage_before(work, subscription, metric)
     work.tx.events.append([event], uncounted=uncounted_ids([event], {metric.code: metric}))
     return added_since(work, customer, subscription, metric, before, [event])
-
-
-def _event(reader: Reader, question: Question, metric: BillableMetric) -> Event:
-    """The event that the usage would be. Raises `Invalid`."""
-    id = reader.new_id()
-    sent = {
-        "transaction_id": id,
-        "code": metric.code,
-        "external_subscription_id": question.subscription.external_id,
-        "properties": question.properties,
-        "timestamp": question.timestamp,
-    }
-    received = receive(sent, reader.now)
-    made, problems = events_of(
-        [received], [id], {metric.code: metric}, organization_id=reader.organization.id, now=reader.now
-    )
-    if problems:
-        raise Invalid(problems[0])
-    return made[0]
 
 
 def standing_of(
@@ -217,15 +227,23 @@ def standing_of(
     *,
     used: Decimal,
     adds: Decimal,
+    with_holds: Decimal | None = None,
 ) -> Standing:
-    """How far a limit of the subscription's usage is used up, with what of the customer's `holds` counts against it."""
+    """How far a limit of the subscription's usage is used up, with what of the customer's `holds` counts against it.
+
+    `with_holds` is what would be used with the usage of all holds; None if they add what they added when made.
+    """
     counted = [
         hold
         for hold in holds
         if concerns(limit, hold.billable_metric_id, hold.properties)
         and hold.currency == currency_of(reader, subscription)
         and (limit.is_customers or hold.external_subscription_id == subscription.external_id)
+        and (with_holds is None or hold.is_amount)
     ]
+    held = held_against(limit, [(hold.amount_cents, hold.units) for hold in counted])
+    if with_holds is not None:
+        held = add(held, subtract(with_holds, used))
     return Standing(
         refusal=refusal,
         code=limit.code,
@@ -233,7 +251,7 @@ def standing_of(
         most=limit.most,
         grace=grace_of(limit.most, limit.grace_percent),
         used=used,
-        held=held_against(limit, [(hold.amount_cents, hold.units) for hold in counted]),
+        held=held,
         adds=adds,
         on_reached=limit.on_reached,
         resets_at=span_of(reader, limit, contract_of(reader, subscription)).resets_at,
