@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -289,3 +289,50 @@ def test_holds_of_unique_values_count_each_value_once(box: Scenario) -> None:
     assert hold(box, 402, code="users", properties={"value": "eve"}) == "spend_limit_reached"
     box.post(f"/holds/{first['svc_id']}/release")
     assert hold(box, 402, code="users", properties={"value": "eve"}) == "spend_limit_reached"
+
+
+# Captures of usage that happened earlier
+
+
+def seconds(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp())
+
+
+@pytest.mark.parametrize("in_advance", [False, True])
+def test_a_capture_is_priced_in_the_period_that_its_event_falls_into(box: Scenario, in_advance: bool) -> None:
+    """February has used its 5 units at 1.00 and is at 2.00; March is at 1.00."""
+    ranges = graduated((0, 5, "1", "0"), (6, None, "2", "0"))
+    box.plan((charge_in_advance_on if in_advance else charge_on)(box.metric("gb"), "graduated", **ranges))
+    box.subscribe(subscription_at="2024-01-10T00:00:00Z")
+    box.events("gb", {"value": 5, "at": str(seconds("2024-02-10T00:00:00+00:00"))})
+    held = [hold(box, units="3") for _ in range(3)]
+    assert held[0]["amount_cents"] == 300
+    february = seconds("2024-02-20T00:00:00+00:00")
+    late = capture(box, held[0], transaction_id="late", timestamp=february)["hold"]
+    assert (late["captured_amount_cents"], late["exceeds_hold"]) == (600, True)
+    before = seconds("2024-01-01T00:00:00+00:00")
+    unbilled = capture(box, held[1], transaction_id="before it began", timestamp=before)["hold"]
+    assert (unbilled["captured_amount_cents"], unbilled["exceeds_hold"]) == (0, False)
+    now = capture(box, held[2], transaction_id="now")["hold"]
+    assert (now["captured_amount_cents"], now["exceeds_hold"]) == (300, False)
+
+
+def test_a_capture_from_before_a_change_of_plan_has_the_former_price(box: Scenario) -> None:
+    metric_id = box.metric("gb")
+    box.plan(charge_on(metric_id, amount="3"))
+    box.plan(charge_on(metric_id, amount="1"), code="cheap", amount_cents=9_000)
+    box.subscribe(subscription_at="2024-03-01T00:00:00Z")
+    box.travel_to("2024-03-10T00:00:00Z")
+    box.subscribe("cheap")
+    box.travel_to("2024-03-12T00:00:00Z")
+    first, second = hold(box, units="2"), hold(box, units="2")
+    late = capture(box, first, transaction_id="late", timestamp=seconds("2024-03-05T00:00:00+00:00"))["hold"]
+    assert (late["captured_amount_cents"], late["exceeds_hold"]) == (600, True)
+    now = capture(box, second, transaction_id="now", timestamp=seconds("2024-03-11T00:00:00+00:00"))["hold"]
+    assert (now["captured_amount_cents"], now["exceeds_hold"]) == (200, False)
+    # Ended since: what happened before that is billed, and so it is said.
+    third = hold(box, units="2")
+    box.unsubscribe()
+    box.travel_to("2024-03-13T00:00:00Z")
+    ended = capture(box, third, transaction_id="ended", timestamp=seconds("2024-03-11T00:00:00+00:00"))["hold"]
+    assert ended["captured_amount_cents"] == 200

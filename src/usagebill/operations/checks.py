@@ -46,6 +46,7 @@ from usagebill.rating.spending import (
     added_since,
     amount_added,
     currency_of,
+    in_period_of,
     span_of,
     usage_before,
 )
@@ -206,16 +207,17 @@ def _tried(work: Work, question: Question, holds: Sequence[Hold] | None, limits:
 
 
 def addition(work: Work, question: Question) -> Addition:
-    """What the usage adds to its period. Found out by storing its event, so this is for dry runs."""
+    """What the usage adds to the period that it falls into. Found out by storing its event, so this is for dry runs."""
     subscription, metric, customer = question.subscription, question.metric, question.customer
     if question.amount_cents is not None:
         return amount_added(work, customer, subscription, question.amount_cents)
     if metric is None:
         return Addition()
-    event = event_of(work, subscription, metric, question.properties, question.timestamp)
-    before = usage_before(work, subscription, metric)
+    event = event_of(work, subscription.external_id, metric, question.properties, question.timestamp)
+    period = work if question.timestamp is None else in_period_of(work, subscription, event.timestamp)
+    before = usage_before(period, subscription, metric)
     work.tx.events.append([event], uncounted=uncounted_ids([event], {metric.code: metric}))
-    return added_since(work, customer, subscription, metric, before, [event])
+    return added_since(period, customer, subscription, metric, before, [event])
 
 
 def standing_of(

@@ -46,7 +46,7 @@ def use_held(work: Work, holds: Iterable[Hold]) -> None:
         if held is not None:
             subscription, metric = held
             metrics[metric.code] = metric
-            events.append(event_of(work, subscription, metric, hold.properties))
+            events.append(event_of(work, subscription.external_id, metric, hold.properties))
     if events:
         work.tx.events.append(events, uncounted=uncounted_ids(events, metrics))
 
@@ -70,7 +70,7 @@ def used_with(
 
 def event_of(
     reader: Reader,
-    subscription: Subscription,
+    external_subscription_id: str,
     metric: BillableMetric,
     properties: object,
     timestamp: object = None,
@@ -80,7 +80,7 @@ def event_of(
     sent = {
         "transaction_id": id,
         "code": metric.code,
-        "external_subscription_id": subscription.external_id,
+        "external_subscription_id": external_subscription_id,
         "properties": properties,
         "timestamp": timestamp,
     }

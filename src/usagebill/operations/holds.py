@@ -14,11 +14,12 @@ from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.holds import DEFAULT_SECONDS, Hold, HoldStatus, captured, expired, expiry, released
 from usagebill.core.life_cycles import TransitionError
 from usagebill.core.numbers import ZERO
-from usagebill.core.subscriptions import SubscriptionStatus
+from usagebill.core.subscriptions import STARTED, SubscriptionStatus, subscription_at
 from usagebill.core.tasks import ExpireHold
 from usagebill.operations import events
 from usagebill.operations.backlog import after_backlog, of_named_subscriptions, of_record
 from usagebill.operations.checks import CheckInput, addition, assess, question_of, refuse_beyond
+from usagebill.operations.held_usage import event_of
 from usagebill.operations.subscriptions.reading import find_by_external_id
 from usagebill.queries.customers import customer_of
 from usagebill.queries.holds import hold_by_id, metric_of_hold
@@ -197,17 +198,21 @@ def _captured_metric(reader: Reader, hold: Hold, request: CaptureInput) -> Billa
 def _added(
     work: Work, hold: Hold, metric: BillableMetric, properties: Mapping[str, object], request: CaptureInput
 ) -> Decimal:
-    """What the captured usage adds to the running period; nothing if its subscription has ended meanwhile."""
-    active = find_by_external_id(work, hold.external_subscription_id, SubscriptionStatus.ACTIVE)
-    if not active:
+    """What the captured usage adds to the period that it falls into; nothing if there was no subscription then."""
+    timestamp = value_or(request.timestamp, None)
+    event = event_of(work, hold.external_subscription_id, metric, properties, timestamp)
+    started = find_by_external_id(work, hold.external_subscription_id, *STARTED)
+    subscription = subscription_at(started, event.timestamp, event.created_at)
+    if subscription is None:
         return ZERO
-    subscription = in_force(work, active[0])
+    if subscription.status == SubscriptionStatus.ACTIVE:
+        subscription = in_force(work.at(event.timestamp), subscription)
     question = Question(
         subscription=subscription,
         customer=customer_of(work, subscription),
         metric=metric,
         properties=properties,
-        timestamp=value_or(request.timestamp, None),
+        timestamp=timestamp,
     )
     return work.dry_run(lambda trial: addition(trial, question), counts_ahead=False).amount_cents
 

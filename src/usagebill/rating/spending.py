@@ -222,8 +222,14 @@ class UsageBefore:
     units: Decimal
 
 
+def in_period_of(reader: Reader, subscription: Subscription, at: datetime) -> Reader:
+    """A reader of the charges period with this instant: in the running one now, in others their end."""
+    window = contract_window(reader.at(at), contract_of(reader, subscription))
+    return reader if window.start <= reader.now <= window.end else reader.at(window.end, known_at=reader.now)
+
+
 def usage_before(reader: Reader, subscription: Subscription, metric: BillableMetric) -> UsageBefore:
-    """The usage of the metric so far, by charge."""
+    """The usage of the metric so far in the charges period of the reader's instant, by charge."""
     window = contract_window(reader, contract_of(reader, subscription))
     definition = definition_for(reader, subscription, window.start)
     charges = _arrears(definition, metric)
