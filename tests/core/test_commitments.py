@@ -170,14 +170,17 @@ def test_an_upgrade_before_the_run_settles_the_closed_period_whole() -> None:
     assert due(settled(subscription, ended)) == MILLION
 
 
-def test_fees_count_whose_window_lies_in_the_period() -> None:
+def test_fees_count_in_the_period_that_holds_the_middle_of_their_window() -> None:
     settlement = settled(cycle("monthly calendar arrears", "2024-02-28T10:00:00"), "2024-03-01T00:10:00")
     assert settlement is not None
     assert counts_toward(settlement.period, instant("2024-02-28T10:00:00"), day_end(date(2024, 2, 29), UTC))
     assert counts_toward(settlement.period, settlement.period.start, settlement.period.end)
     assert counts_toward(settlement.period, instant("2024-02-01T00:10:00"), instant("2024-02-01T00:10:00"))
-    assert not counts_toward(settlement.period, instant("2024-01-31"), day_end(date(2024, 2, 29), UTC))
-    assert not counts_toward(settlement.period, instant("2024-02-28"), instant("2024-03-01"))
+    assert not counts_toward(settlement.period, instant("2024-01-01"), day_end(date(2024, 1, 31), UTC))
+    # February, as it was billed of a customer who has moved west or east since.
+    assert counts_toward(settlement.period, instant("2024-01-31T15:00:00"), instant("2024-03-01T07:59:59"))
+    assert counts_toward(settlement.period, instant("2024-02-01T08:00:00"), instant("2024-03-01T07:59:59"))
+    assert not counts_toward(settlement.period, instant("2024-01-01T08:00:00"), instant("2024-02-01T07:59:59"))
 
 
 def test_the_unrounded_true_up_counts_unrounded_fees() -> None:

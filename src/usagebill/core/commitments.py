@@ -34,8 +34,8 @@ COMMITMENT_NAME = "Minimum commitment"
 class Settlement:
     """The period whose commitment a record settles.
 
-    `window` is the part of it in which the subscription was active, `period` the whole: fees whose own window lies in
-    `period` count toward the commitment. `upgraded`: an upgrade ended the subscription with the window.
+    `window` is the part of it in which the subscription was active, `period` the whole: fees of `period` count toward
+    the commitment (`counts_toward`). `upgraded`: an upgrade ended the subscription with the window.
     """
 
     window: Window
@@ -96,10 +96,11 @@ def commitment_due(amount_cents: int, settled: Settlement, tz: tzinfo) -> int:
 def counts_toward(period: Window, start: datetime, end: datetime) -> bool:
     """Whether a fee whose own window is `start` to `end` counts toward the commitment of `period`.
 
-    For recurring usage renewed in advance, whose record shows the period that closed, pass the moment of the renewal as
-    both. A fee counts with its amount before coupons, taxes and credits.
+    The middle of its window decides: a change of time zone moves either end by hours. For recurring usage renewed in
+    advance, whose record shows the period that closed, pass the moment of the renewal as both. A fee counts with its
+    amount before coupons, taxes and credits.
     """
-    return period.start <= start and end <= period.end
+    return period.start <= start + (end - start) / 2 <= period.end
 
 
 def true_up(due_cents: int, counted_cents: Iterable[int]) -> int:

@@ -25,6 +25,17 @@ def days_billed(first: datetime, last: datetime, tz: tzinfo, *, upgraded: bool =
     return max(days - 1 if upgraded else days, 0)
 
 
+def counted_from(at: datetime, start: datetime, days_start: datetime | None) -> datetime:
+    """The instant from whose local date on the days of a window that begins at `start` are counted for what begins at
+    `at`.
+
+    `days_start` is the midnight at which the first of its days begins, if a change of time zone has put another one
+    between the window's start and that: whatever the clock shows until then belongs to the first day.
+    """
+    first = start if days_start is None else days_start
+    return first if at <= start else max(at, first)
+
+
 def next_time_of_day(at: time, now: datetime) -> datetime:
     """The next instant after `now` at which the clock shows `at`, a time of day with a fixed offset such as UTC."""
     today = datetime.combine(now.astimezone(at.tzinfo).date(), at)

@@ -85,7 +85,9 @@ def terms_in(events: Sequence[UnitEvent], window: Window, tz: tzinfo, *, upgrade
         if all(later.effective_at >= event.effective_at for later in considered[place + 1 :])
     ]
     # The days from each decision to the end of the window, as `days_billed` counts them.
-    left = [days_billed(max(event.effective_at, window.start), window.end, tz, upgraded=upgraded) for event in standing]
+    left = [
+        days_billed(window.counted_from(event.effective_at), window.end, tz, upgraded=upgraded) for event in standing
+    ]
     terms = []
     for event, since, until in zip(standing, left, [*left, 0][1:], strict=True):
         held = since - until

@@ -25,6 +25,7 @@ from usagebill.core.periods import (
     day_start,
     ended_on_boundary_day,
     ends_with_upgrade,
+    with_days,
 )
 from usagebill.core.periods.continuation import BilledWindow, continued
 from usagebill.core.plans import Plan, PlanDefinition
@@ -157,7 +158,7 @@ def billing_context(
     periods = contract.cycle(ZoneInfo(period.timezone))
     if period.invoicing_reason != InvoicingReason.TERMINATING:
         periods = replace(periods, terminated_at=None, succession=None)
-    boundaries = boundaries_of(period)
+    boundaries = with_days(periods, boundaries_of(period))
     return BillingContext(
         invoice=invoice,
         period=period,
@@ -222,7 +223,7 @@ def _continued(reader: Reader, contract: Contract, periods: Cycle, fresh: Bounda
         return fresh
     charges = _last_billed(reader, contract, "charges") if fresh.charges else None
     fixed_charges = _last_billed(reader, contract, "fixed_charges") if fresh.fixed_charges else None
-    return continued(
+    record = continued(
         periods,
         fresh,
         created_at=contract.subscription.created_at,
@@ -230,6 +231,7 @@ def _continued(reader: Reader, contract: Contract, periods: Cycle, fresh: Bounda
         charges=_billed_window(charges, lambda boundaries: boundaries.charges),
         fixed_charges=_billed_window(fixed_charges, lambda boundaries: boundaries.fixed_charges),
     )
+    return with_days(periods, record)
 
 
 def _billed_window(run: BillingPeriod | None, kind: Callable[[Boundaries], Window | None]) -> BilledWindow | None:

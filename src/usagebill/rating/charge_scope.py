@@ -27,6 +27,7 @@ def usage_window(charges: Span, tz: tzinfo, subscription: Subscription, *, ends:
         tz=tz,
         ended_by_upgrade=ended is not None and charges.end >= ended,
         begun_by_upgrade=charges.start == begun and subscription.origin == Succession.UPGRADE,
+        days_start=charges.days_start,
     )
 
 

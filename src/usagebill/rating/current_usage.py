@@ -193,7 +193,8 @@ def contract_window(reader: Reader, contract: Contract, *, full: bool = False) -
     charges = running_boundaries(reader, contract, cycle, reader.now).charges
     if charges is None:
         raise NotAllowed("no_active_subscription")
-    return usage_window(replace(charges, start=cycle.started_at) if full else charges, cycle.tz, contract.subscription)
+    span = replace(charges, start=cycle.started_at, days_start=None) if full else charges
+    return usage_window(span, cycle.tz, contract.subscription)
 
 
 def running_definition(reader: Reader, subscription: Subscription) -> PlanDefinition:

@@ -182,8 +182,8 @@ def _recomputed(
     if period is None or start is None or end is None or period.charges_duration is None:
         return (), ()
     context = billing_context(reader, invoice, period)
-    durations = {counted.start: counted.duration for counted in usage_windows(context.cycle, context.boundaries)}
-    span = Window(start=start, end=end, duration=durations.get(start, period.charges_duration))
+    windows = {counted.start: counted for counted in usage_windows(context.cycle, context.boundaries)}
+    span = replace(windows.get(start, Window(start=start, end=end, duration=period.charges_duration)), end=end)
     window = usage_window(span, context.cycle.tz, context.subscription, ends=context.ended)
     known_at = counted_by(reader, period, invoice).known_at
     scope = ChargeScope(subscription=context.subscription, currency=fee.currency, window=window, known_at=known_at)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import date, datetime, tzinfo
 from decimal import Decimal
 from typing import Protocol
 
-from usagebill.core.days import days_billed, local_date
+from usagebill.core.days import counted_from, days_billed, local_date
 from usagebill.core.numbers import ceil_to, floor_to, round_to
 
 _MOST_PLACES = 100  # no number has more digits to round
@@ -42,7 +42,8 @@ class Window:
 
     `period_days` is the full length of the billing period, not shortened by a late start or an early end; `tz` the
     customer's time zone. `ended_by_upgrade`: an upgrade ended the subscription at `end`, and its day belongs to the
-    new plan; `begun_by_upgrade`: an upgrade started it at `start`, and the whole day belongs to it.
+    new plan; `begun_by_upgrade`: an upgrade started it at `start`, and the whole day belongs to it. `days_start` as for
+    billing periods.
     """
 
     start: datetime
@@ -51,6 +52,7 @@ class Window:
     tz: tzinfo
     ended_by_upgrade: bool = False
     begun_by_upgrade: bool = False
+    days_start: datetime | None = None
 
     @property
     def days(self) -> int:
@@ -59,11 +61,17 @@ class Window:
 
     def days_from(self, at: datetime) -> int:
         """The billed days of the window from the day of `at` on; all of them if `at` is before its start."""
-        return days_billed(max(at, self.start), self.end, self.tz, upgraded=self.ended_by_upgrade)
+        first = counted_from(at, self.start, self.days_start)
+        return days_billed(first, self.end, self.tz, upgraded=self.ended_by_upgrade)
+
+    def day_of(self, at: datetime) -> date:
+        """The local date as which `at` counts for what begins or ends then."""
+        return local_date(at if at < self.start else counted_from(at, self.start, self.days_start), self.tz)
 
     def days_until(self, first: datetime, removed: datetime) -> int:
         """The billed days from the day of `first`, as `days_from`, to that of `removed`, inclusive."""
-        return min(days_billed(max(first, self.start), removed, self.tz), self.days_from(first))
+        begins, ends = (counted_from(at, self.start, self.days_start) for at in (first, removed))
+        return min(days_billed(begins, ends, self.tz), self.days_from(first))
 
     def is_before(self, at: datetime) -> bool:
         """Whether no billed day of the window is left at `at`, because it precedes the window."""

@@ -10,7 +10,6 @@ from decimal import Decimal
 
 from usagebill.core.aggregation.metric import Window
 from usagebill.core.aggregation.unique_count import Operation, operation_of
-from usagebill.core.days import local_date
 from usagebill.core.events import Event, cut_to_seconds, numeric_value, property_of
 from usagebill.core.numbers import (
     ONE,
@@ -133,7 +132,7 @@ def _spells(operations: list[tuple[Event, Operation]], window: Window) -> list[t
     last_adding: dict[date, Event] = {}
     for event, operation in operations:
         if operation is Operation.ADD:
-            last_adding[local_date(event.timestamp, window.tz)] = event
+            last_adding[window.day_of(event.timestamp)] = event
 
     spells: list[tuple[Event, Event | None]] = []
     added: Event | None = None
@@ -141,7 +140,7 @@ def _spells(operations: list[tuple[Event, Operation]], window: Window) -> list[t
         if operation is Operation.ADD:
             added = added or event
             continue
-        adding = last_adding.get(local_date(event.timestamp, window.tz))
+        adding = last_adding.get(window.day_of(event.timestamp))
         added_again = adding is not None and adding.order > event.order
         if added is not None and not added_again:
             spells.append((added, event))

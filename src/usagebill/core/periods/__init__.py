@@ -27,6 +27,7 @@ from usagebill.core.periods.boundaries import (
     opens_interval as opens_interval,
     reenters_billed_period as reenters_billed_period,
     usage_windows as usage_windows,
+    with_days as with_days,
     without_days_billed as without_days_billed,
 )
 from usagebill.core.periods.calendar import (

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from enum import StrEnum
 
-from usagebill.core.days import local_date
+from usagebill.core.days import counted_from, local_date
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.periods.calendar import (
     LONG_INTERVALS,
@@ -109,11 +109,19 @@ class Cycle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Two instants, both included, and the days of the whole period they lie in (never of the clipped window)."""
+    """Two instants, both included, and the days of the whole period they lie in (never of the clipped window).
+
+    `days_start`: the midnight from which its days count, None if from the local date of `start` (`with_days`).
+    """
 
     start: datetime
     end: datetime
     duration: int
+    days_start: datetime | None = None
+
+    def counted_from(self, at: datetime) -> datetime:
+        """The instant from whose local date on days are counted for what begins at `at`."""
+        return counted_from(at, self.start, self.days_start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +248,33 @@ def after_last_billed(
         charges=_resumed(cycle, fresh.charges, charges),
         fixed_charges=_resumed(cycle, fresh.fixed_charges, fixed_charges),
     )
+
+
+def with_days(cycle: Cycle, record: Boundaries) -> Boundaries:
+    """`record`, of `cycle`, with the first day of each window for everything that is prorated by days.
+
+    A window that resumes where one of another time zone ended begins hours before or after the midnight of its first
+    day. The day before was billed by its name there: 31 January of Tokyo is no day of February in Los Angeles.
+    """
+    charges, fixed_charges = record.charges, record.fixed_charges
+    if charges is not None:
+        # Usage of the day of an end may be billed with the period that closed before it.
+        closes = min(charges.end, record.subscription.end) if ended_on_boundary_day(cycle) else charges.end
+        charges = _with_days(cycle, charges, cycle.period(local_date(closes, cycle.tz), cycle.charges_interval))
+    if fixed_charges is not None:
+        ends_in = cycle.period(local_date(fixed_charges.end, cycle.tz), cycle.fixed_charges_interval)
+        fixed_charges = _with_days(cycle, fixed_charges, ends_in)
+    return replace(record, charges=charges, fixed_charges=fixed_charges)
+
+
+def _with_days(cycle: Cycle, window: Window, period: Period) -> Window:
+    moved = window.start - day_start(period.start, cycle.tz)
+    is_start = window.start == cycle.started_at and moved >= timedelta(0)
+    if not moved or is_start or abs(moved) >= MIDNIGHT_MOVE:
+        return window
+    # A move that puts the billing day into another month can leave whole days between the two.
+    first = min(period.start, local_date(window.start, _EASTERNMOST))
+    return replace(window, days_start=day_start(first, cycle.tz))
 
 
 def without_days_billed(cycle: Cycle, fee: Window, closed: Window) -> Window:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
 from usagebill.core.commitments import (
     COMMITMENT_NAME,
@@ -17,13 +18,14 @@ from usagebill.core.commitments import (
 )
 from usagebill.core.credit_notes import CREDITED, CreditNote, CreditNoteItem
 from usagebill.core.currencies import major_from_cents
+from usagebill.core.days import local_date
 from usagebill.core.fees import COMMITTED_TYPES, Fee, FeeType
 from usagebill.core.invoices.life_cycle import BILLED, IN_ARREARS, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.opening import new_fee
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ONE, ZERO, add, round_cents, round_to, subtract, total
 from usagebill.core.paid_before import deducted_next, paid_before_cents
-from usagebill.core.periods import Succession
+from usagebill.core.periods import Succession, day_start
 from usagebill.core.subscriptions import TerminationCredit
 from usagebill.core.unused_time import plan_amount_of, unused_amount
 from usagebill.queries.billing_periods import BillingContext, cycle_at_end, used_until
@@ -82,7 +84,9 @@ def commitment_fee(reader: Reader, context: BillingContext, fees: Sequence[Fee])
 
 
 def _last_fee_at(reader: Reader, context: BillingContext) -> datetime | None:
-    """The timestamp of the latest earlier billing period whose invoice carries a subscription fee."""
+    """When the latest earlier billing period was billed whose invoice carries a subscription fee: its timestamp, or
+    the beginning of the same date if that was another customer's time zone.
+    """
     of_subscription = eq("subscription_id", context.subscription.id)
     last = reader.tx.first(
         BillingPeriod,
@@ -97,7 +101,10 @@ def _last_fee_at(reader: Reader, context: BillingContext) -> datetime | None:
         ),
         order=[desc("timestamp")],
     )
-    return None if last is None else last.timestamp
+    if last is None or last.timezone == context.period.timezone:
+        return None if last is None else last.timestamp
+    # The fee paid for the period that began on that date there, whose run was on the day before here.
+    return day_start(local_date(last.timestamp, ZoneInfo(last.timezone)), context.cycle.tz)
 
 
 def _earlier_fees(reader: Reader, context: BillingContext) -> list[Fee]:

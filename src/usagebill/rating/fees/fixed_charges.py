@@ -62,7 +62,7 @@ def _fee(reader: Reader, context: BillingContext, charge: FixedCharge, closed: W
         closes=IN_ARREARS[context.period.invoicing_reason].fixed_charges,
         billed_before=charge.pay_in_advance
         and any(_is_something(fee) for fee in _fees_for(reader, context, charge, window)),
-        days=days_billed(closed.start, closed.end, cycle.tz, upgraded=context.ended_by_upgrade),
+        days=days_billed(closed.counted_from(closed.start), closed.end, cycle.tz, upgraded=context.ended_by_upgrade),
         ended_after_invoice=context.ended_after_invoice,
     )
     if not due:

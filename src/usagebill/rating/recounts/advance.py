@@ -15,6 +15,7 @@ from usagebill.core.fees import Fee, FeeType
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.invoices.life_cycle import WHOLE_REASONS
 from usagebill.core.invoices.records import BillingPeriod, Invoice
+from usagebill.core.periods import with_days
 from usagebill.core.plans import Charge
 from usagebill.core.recounts import (
     CHANGED,
@@ -211,14 +212,15 @@ def _event_billing(
         else plan_definition(reader, charge.plan_id)
     )
     if period is not None:
-        boundaries = boundaries_of(period)
+        contract, zone = contract_of(reader, subscription), ZoneInfo(period.timezone)
+        boundaries = with_days(contract.cycle(zone), boundaries_of(period))
         if boundaries.charges is None:
             return None
         return EventBilling(
-            contract=contract_of(reader, subscription),
+            contract=contract,
             definition=definition,
             boundaries=boundaries,
-            window=usage_window(boundaries.charges, ZoneInfo(period.timezone), subscription),
+            window=usage_window(boundaries.charges, zone, subscription),
         )
     billing = event_billing(reader, subscription, event.timestamp)
     start, end = fee.charges_from_datetime, fee.charges_to_datetime

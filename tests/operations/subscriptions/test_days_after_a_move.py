@@ -1,0 +1,118 @@
+"""A customer who moves to another time zone pays for each day once, whatever is prorated by days."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.scenarios import Scenario, charge_on, fixed_charge_on
+
+# A unit costs 29.00 a month, which is 1.00 for a day of February 2024.
+PRICE = 2900
+
+MOVES = pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Asia/Tokyo", "America/Los_Angeles"),
+        ("America/Los_Angeles", "Asia/Tokyo"),
+        ("Pacific/Tongatapu", "Pacific/Honolulu"),
+        ("Pacific/Honolulu", "Pacific/Tongatapu"),
+    ],
+)
+# Before January has closed anywhere, between the runs of the two time zones, and inside February.
+INSTANTS = pytest.mark.parametrize("moved_at", ["2024-01-31T09:30:00Z", "2024-02-01T05:00:00Z", "2024-02-12T00:00:00Z"])
+
+
+def plan_fee(box: Scenario, *, in_advance: bool) -> None:
+    box.plan(amount_cents=PRICE, pay_in_advance=in_advance)
+
+
+def seats(box: Scenario, *, in_advance: bool) -> None:
+    metric = box.metric("seats", "unique_count_agg", recurring=True)
+    box.plan(charge_on(metric, amount="29", prorated=True), pay_in_advance=in_advance)
+
+
+def stock(box: Scenario, *, in_advance: bool) -> None:
+    box.plan(charge_on(box.metric("seats", recurring=True), amount="29", prorated=True), pay_in_advance=in_advance)
+
+
+def fixed_charge(box: Scenario, *, in_advance: bool) -> None:
+    charge = fixed_charge_on(box.add_on(), amount="29", units="1", prorated=True, pay_in_advance=in_advance)
+    box.plan(fixed_charges=[charge])
+
+
+def charge_minimum(box: Scenario, *, in_advance: bool) -> None:
+    box.plan(charge_on(box.metric("gb"), amount="1", min_amount_cents=PRICE), pay_in_advance=in_advance)
+
+
+def commitment(box: Scenario, *, in_advance: bool) -> None:
+    """The fee of the plan and a seat count toward it."""
+    charge = charge_on(box.metric("seats", recurring=True), amount="10", prorated=True)
+    box.plan(charge, amount_cents=100, minimum_commitment={"amount_cents": PRICE}, pay_in_advance=in_advance)
+
+
+def begin(box: Scenario, kind: Callable[..., None], zone: str, *, in_advance: bool) -> None:
+    box.customer(timezone=zone)
+    kind(box, in_advance=in_advance)
+    # 1 January wherever the customer is.
+    box.subscribe(subscription_at="2024-01-01T10:30:00Z")
+    if kind in (seats, stock, commitment):
+        box.event("seats", value=1)
+
+
+@MOVES
+@INSTANTS
+@pytest.mark.parametrize("in_advance", [False, True], ids=["in arrears", "in advance"])
+@pytest.mark.parametrize("kind", [plan_fee, seats, stock, fixed_charge, charge_minimum, commitment])
+def test_each_month_is_paid_once(
+    kind: Callable[..., None], before: str, after: str, moved_at: str, in_advance: bool
+) -> None:
+    with Scenario(now="2024-01-01T10:30:00Z") as box:
+        begin(box, kind, before, in_advance=in_advance)
+        box.travel_to(moved_at)
+        box.customer(timezone=after)
+        box.travel_to("2024-05-02T20:00:00Z")
+        paid_ahead = {plan_fee: PRICE, fixed_charge: PRICE, commitment: 100}.get(kind, 0) if in_advance else 0
+        assert sum(one["total_amount_cents"] for one in box.invoices()) == 4 * PRICE + paid_ahead
+        assert box.billing.audit().findings == ()
+
+
+@MOVES
+@pytest.mark.parametrize("kind", [plan_fee, seats, stock, fixed_charge, charge_minimum, commitment])
+def test_each_day_until_the_end_is_paid_once(kind: Callable[..., None], before: str, after: str) -> None:
+    with Scenario(now="2024-01-01T10:30:00Z") as box:
+        begin(box, kind, before, in_advance=False)
+        box.travel_to("2024-02-12T00:00:00Z")
+        box.customer(timezone=after)
+        box.travel_to("2024-02-20T10:30:00Z")
+        box.unsubscribe()
+        assert sum(one["total_amount_cents"] for one in box.invoices()) == PRICE + 20 * 100
+        assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize("aggregation", ["unique_count_agg", "sum_agg"])
+def test_what_begins_in_the_hours_between_two_midnights_counts_from_the_first_day(aggregation: str) -> None:
+    """1 February began at 15:00Z in Tokyo: the hours until it begins in Los Angeles are no day of their own."""
+    with Scenario(now="2024-01-01T10:30:00Z") as box:
+        box.customer(timezone="Asia/Tokyo")
+        metric = box.metric("seats", aggregation, recurring=True)
+        box.plan(charge_on(metric, amount="29", prorated=True))
+        box.subscribe()
+        box.travel_to("2024-01-31T20:00:00Z")
+        box.event("seats", value=1)
+        if aggregation == "unique_count_agg":
+            # Another seat, for the first day alone: its removal and return that day are no second day.
+            box.event("seats", value=2)
+            box.travel_to("2024-01-31T21:00:00Z")
+            box.event("seats", value=2, operation_type="remove")
+            box.travel_to("2024-02-01T12:00:00Z")
+            box.event("seats", value=2)
+            box.event("seats", value=2, operation_type="remove")
+        box.travel_to("2024-02-12T00:00:00Z")
+        box.customer(timezone="America/Los_Angeles")
+        box.travel_to("2024-02-28T00:00:00Z")
+        another = 100 if aggregation == "unique_count_agg" else 0
+        assert box.usage()["amount_cents"] == PRICE + another
+        box.travel_to("2024-03-02T00:00:00Z")
+        assert sum(one["total_amount_cents"] for one in box.invoices()) == PRICE + another
+        assert box.billing.audit().findings == ()
