@@ -289,14 +289,14 @@ class Billing(Resources):
             if problem.note is not None:
                 self.writing(problem.note, chosen)
             raise
-        self._pass(work.has_billed_usage)
+        self._pass(work.divides_time)
         self._tell(work.messages)
         self._wake(work.immediate_kinds)
         return result
 
-    def _pass(self, has_billed_usage: bool) -> None:
-        """Let time pass after usage was billed: what is received from now on came after the bill."""
-        if has_billed_usage and isinstance(self.clock, ManualClock):
+    def _pass(self, divides_time: bool) -> None:
+        """Let time pass after usage was billed or charges changed: what is received from now on came after that."""
+        if divides_time and isinstance(self.clock, ManualClock):
             self.clock.tick()
 
     def within(self, connection: object) -> Within:
@@ -438,7 +438,7 @@ class Billing(Resources):
                     batch.done += 1
                     batch.messages += work.messages
                     batch.kinds |= work.immediate_kinds
-                    batch.has_billed_usage |= job.immediate and work.has_billed_usage
+                    batch.divides_time |= job.immediate and work.divides_time
                 except Wanted as wanted:
                     batch.wanted = job, ahead, wanted
                     break
@@ -470,7 +470,7 @@ class Billing(Resources):
             computed = {job.id: ahead}
         if batch.is_cut and self.store.reads_beside_writes:
             sleep(_LEFT_ALONE)
-        self._pass(batch.has_billed_usage)
+        self._pass(batch.divides_time)
         self._tell(batch.messages)
         if on_failure is not None:
             for job, problem in batch.failures:

@@ -353,6 +353,24 @@ def test_a_draft_takes_what_comes_late_until_it_is_final(box: Scenario) -> None:
     assert unbilled(box) == [("too late", "period_already_billed", False)]
 
 
+@pytest.mark.parametrize("by", ["charge", "metric"])
+def test_at_the_instant_of_a_change_of_charges_in_advance_what_came_first_decides(box: Scenario, by: str) -> None:
+    """On a clock that stands still: events before a charge, with it, and after it are each on a fee or on the list."""
+    metric = box.metric("advance", "count_agg")
+    box.travel_to("2024-03-10T00:00:00Z")
+    send(box, "before", code="advance")
+    box.post("/plans/basic/charges", charge=charge_in_advance_on(metric, amount="1", code="advance"))
+    send(box, "first", code="advance")
+    assert [id for id, _, _ in unbilled(box)] == ["before"]
+    box.travel_to("2024-03-11T00:00:00Z")
+    send(box, "last", code="advance")
+    box.delete("/plans/basic/charges/advance" if by == "charge" else "/billable_metrics/advance")
+    send(box, "after", code="advance")
+    billed = [fee["event_transaction_id"] for fee in box.get("/fees?fee_type=charge")["fees"]]
+    assert sorted(billed) == ["first", "last"]
+    assert sorted(id for id, _, _ in unbilled(box)) == ["after", "before"]
+
+
 def test_what_a_charge_in_advance_or_a_later_period_counts_is_never_too_late(box: Scenario) -> None:
     metric = box.metric("advance", "count_agg")
     box.post("/plans/basic/charges", charge=charge_in_advance_on(metric, amount="1", code="advance"))

@@ -186,6 +186,7 @@ def delete(work: Work, code: str) -> BillableMetric:
     charges = work.tx.find(Charge, eq("billable_metric_id", deleted.id))
     for charge in charges:
         work.tx.replace(replace(charge, deleted_at=work.now, updated_at=work.now))
+        work.divides_time |= charge.pay_in_advance
     for alert in work.tx.find(Alert, eq("billable_metric_id", deleted.id)):
         work.tx.replace(removed(alert, work.now))
     plan_ids = {charge.plan_id for charge in charges}

@@ -19,7 +19,7 @@ class JobFailed(Exception):
 
 @dataclass(slots=True)
 class Batch:
-    """The outcome of one commit of jobs. `wanted` is what its last job wants computed first. `has_billed_usage`: an
+    """The outcome of one commit of jobs. `wanted` is what its last job wants computed first. `divides_time`: an
     immediate job has billed usage. `is_cut`: others may wait for the lock.
     """
 
@@ -27,6 +27,6 @@ class Batch:
     messages: list[JsonObject] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
     failures: list[tuple[Job, Exception]] = field(default_factory=list)
-    has_billed_usage: bool = False
+    divides_time: bool = False
     is_cut: bool = False
     wanted: tuple[Job, Ahead, Wanted] | None = None

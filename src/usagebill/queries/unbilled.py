@@ -194,7 +194,7 @@ def _charges(reader: Reader, plan_id: str, metric: BillableMetric) -> list[Charg
 def _in_advance(reader: Reader, subscription: Subscription, code: str) -> tuple[Advance, ...]:
     """The times in which events of the subscription with this code had fees when they came.
 
-    An override takes over from the plan that it was made of.
+    An override takes over from the plan that it was made of. What came at the very instant of a change came before it.
     """
     started_at = subscription.started_at or subscription.created_at
     begun = subscription.activated_at or subscription.created_at
@@ -209,10 +209,11 @@ def _in_advance(reader: Reader, subscription: Subscription, code: str) -> tuple[
             metric = reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
             if metric is None or metric.code != code:
                 continue
-            if charge.deleted_at is not None and charge.deleted_at <= begun:
+            if charge.deleted_at is not None and charge.deleted_at < begun:
                 continue  # It was gone when the first events of the subscription were billed.
-            since = max(metric.created_at, charge.created_at, begun)
-            ends = [instant for instant in (charge.deleted_at, replaced_at) if instant is not None]
+            added = max(metric.created_at, charge.created_at)
+            since = added + MICROSECOND if added > begun else begun
+            ends = [instant + MICROSECOND for instant in (charge.deleted_at, replaced_at) if instant is not None]
             caught_up = caught_up_from(reader, subscription) if since == begun else None
             since = since if since > started_at else _BEGINNING
             times.append(Advance(since, min(ends, default=None), _takes_event_prices(charge), caught_up))

@@ -52,9 +52,10 @@ class ServerClock(SystemClock):
 
 
 class ManualClock:
-    """A clock that only moves when it is set, and by a microsecond when usage has been billed.
+    """A clock that only moves when it is set, and by a microsecond when usage has been billed, or a charge in advance
+    added or removed.
 
-    So nothing that is received after a bill has the instant of that bill, as on a clock that runs.
+    So nothing that is received after either has its instant, as on a clock that runs.
     """
 
     def __init__(self, now: datetime) -> None:
@@ -62,7 +63,7 @@ class ManualClock:
         self.last_set = now
 
     def now(self) -> datetime:
-        """The instant last set, and a microsecond more for each bill since."""
+        """The instant last set, and a microsecond more for each bill or change of charges since."""
         return self._now
 
     def tick(self) -> None:

@@ -291,8 +291,9 @@ class Work(Reader):
     ) -> None:
         super().__init__(tx, organization, now, settings, answers=answers, known_at=known_at)
         self.clock = clock
-        # Whether it has billed the usage of a period, on a draft or for good.
-        self.has_billed_usage = False
+        # Whether what came before it fares otherwise than what comes after: it has billed the usage of a period, on a
+        # draft or for good, or has added or removed a charge in advance.
+        self.divides_time = False
         self._transaction = tx
         self._ids = None if ahead is None else ahead.ids
         self._perform = perform

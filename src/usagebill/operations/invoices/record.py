@@ -55,7 +55,7 @@ def record(work: Work, bill: Bill) -> Invoice:
         keep_standalone(work, fee)
     watch_lifetime_usage(work, invoice)
     if bill.step is not Step.STAY:
-        work.has_billed_usage |= any(map(_bills_usage, (*bill.periods, *bill.changed)))
+        work.divides_time |= any(map(_bills_usage, (*bill.periods, *bill.changed)))
     if bill.step is Step.DRAFT:
         return draft(work, invoice, bill.contracts)
     if bill.step is Step.AWAIT_PAYMENT:

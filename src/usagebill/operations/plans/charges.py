@@ -17,6 +17,7 @@ from usagebill.operations import taxes
 from usagebill.operations.plans.filters import merged_filters, with_links
 from usagebill.operations.plans.inputs import AppliedPricingUnitInput, ChargeInput
 from usagebill.operations.plans.records import changed_code_errors, code_errors, refuse
+from usagebill.queries.plans import is_used
 from usagebill.requests.inputs import is_given, value_or
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
@@ -101,6 +102,7 @@ def new_charge(
     if request.tax_codes:
         charge = replace(charge, tax_ids=taxes.ids_of_codes(work, request.tax_codes))
     work.tx.insert(charge)
+    work.divides_time |= charge.pay_in_advance and is_used(work, plan)
     return charge
 
 

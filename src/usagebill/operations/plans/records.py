@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from usagebill.core.errors import Invalid
-from usagebill.core.plans import ChargeCodes, Plan
+from usagebill.core.plans import Charge, ChargeCodes, Plan
 from usagebill.core.tasks import PlanAmountChanged
 from usagebill.operations import draft_invoices
 from usagebill.operations.alert_watch import watch_plans
@@ -51,6 +51,7 @@ def changed_plans(work: Work, plan_ids: Iterable[str]) -> None:
 def remove(work: Work, record: ChargeKind) -> ChargeKind:
     """Delete a charge: nothing more is billed for it, not even usage of the current period."""
     deleted = replace(record, deleted_at=work.now, updated_at=work.now)
+    work.divides_time |= isinstance(record, Charge) and record.pay_in_advance
     work.tx.replace(deleted)
     return deleted
 
