@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.asgi import send
@@ -23,23 +23,33 @@ FEBRUARY = datetime(2024, 2, 1, 1, tzinfo=UTC)
 
 
 @contextmanager
-def full_disk(billing: Billing) -> Iterator[None]:
-    """There is no room for another page."""
+def full_disk(billing: Billing, database: str) -> Iterator[None]:
+    """There is no room for another page; PostgreSQL fails with what it says then."""
     store = billing.store
-    assert isinstance(store, SqliteStore)
+    if not isinstance(store, SqliteStore):
+        with psycopg.connect(database, autocommit=True) as server:
+            server.execute(
+                "CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$"
+            )
+            for table in ("customers", "invoices"):
+                server.execute(f"CREATE TRIGGER no_room BEFORE INSERT ON {table} EXECUTE FUNCTION no_room()")
+            yield
+            server.execute("DROP FUNCTION no_room() CASCADE")
+        return
     pages = store._writer.execute("PRAGMA page_count").fetchone()[0]
     store._writer.execute(f"PRAGMA max_page_count = {pages}")
     yield
     store._writer.execute("PRAGMA max_page_count = 1000000")
 
 
-def test_a_full_disk_is_said_until_it_has_room_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Billing(tmp_path / "billing.db") as billing:
+def test_a_full_disk_is_said_until_it_has_room_again(empty_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Billing(empty_database) as billing:
         app = create_app(billing)
         _, key = billing.writing(lambda work: api_keys.create(work, "x"))
         headers = {"Authorization": f"Bearer {key}"}
         large = {"customer": {"external_id": "large", "name": "x" * 200, "metadata": []}}
-        with full_disk(billing):
+        with full_disk(billing, empty_database):
             answers = []
             for number in range(300):
                 body = {"customer": {**large["customer"], "external_id": f"c{number}"}}
@@ -59,9 +69,9 @@ def test_a_full_disk_is_said_until_it_has_room_again(tmp_path: Path, monkeypatch
         assert billing.store.reachability.failure is None
 
 
-def test_a_job_that_meets_a_full_disk_keeps_all_its_attempts(tmp_path: Path) -> None:
+def test_a_job_that_meets_a_full_disk_keeps_all_its_attempts(empty_database: str) -> None:
     clock = ManualClock(START)
-    with Billing(tmp_path / "billing.db", clock=clock) as billing:
+    with Billing(empty_database, clock=clock) as billing:
         billing.plans.create(
             code="basic", name="x", interval="monthly", amount_cents=100, amount_currency="EUR", pay_in_advance=False
         )
@@ -70,7 +80,7 @@ def test_a_job_that_meets_a_full_disk_keeps_all_its_attempts(tmp_path: Path) -> 
             billing.subscriptions.create(external_customer_id=f"c{number}", plan_code="basic", external_id=f"s{number}")
         billing.run_due()
         clock.set(FEBRUARY)
-        with full_disk(billing):
+        with full_disk(billing, empty_database):
             for _ in range(10):
                 with pytest.raises(StorageFull):
                     billing.run_due()

@@ -84,9 +84,11 @@ class Reachability:
     def failure(self) -> DatabaseFailed | None:
         """What failed last; None if the database has worked since. A disk may have room again after half a minute."""
         failure = self._failure
-        if isinstance(failure, StorageFull) and monotonic() - self._latest > _FULL_SECONDS:
-            return None
-        return failure
+        return None if isinstance(failure, StorageFull) and self._may_have_room() else failure
+
+    def _may_have_room(self) -> bool:
+        """Whether nothing has failed for a while: a full disk still stores what fits into the pages that are there."""
+        return monotonic() - self._latest > _FULL_SECONDS
 
     def failed(self, failure: DatabaseFailed, began: float) -> None:
         """Note that something failed which began at this instant of the monotonic clock."""
@@ -102,12 +104,12 @@ class Reachability:
         _log.error(event, database=self._database, reason=failure.reason)
 
     def worked(self, *, wrote: bool) -> None:
-        """Note that the database has answered, or stored something, which a full one cannot."""
+        """Note that the database has answered, or stored something, which a full one hardly can."""
         if self._failure is None:
             return
         with self._guard:
             failure = self._failure
-            if failure is None or (isinstance(failure, StorageFull) and not wrote):
+            if failure is None or (isinstance(failure, StorageFull) and not (wrote and self._may_have_room())):
                 return
             self._failure, self._worked_at = None, monotonic()
             seconds = round(monotonic() - self._began, 1)
