@@ -269,7 +269,11 @@ def test_sums_by_any_columns(books: Books) -> None:
         return list(csv.DictReader(io.StringIO(done.stdout)))
 
     by_account = sums("--by", "account")
-    assert list(by_account[0]) == ["account", "currency", "rows", "amount_cents", "amount"]
+    assert list(by_account[0])[:5] == ["account", "currency", "base_currency", "rows", "amount_cents"]
+    # Nobody gave an exchange rate.
+    assert {(row["base_currency"], row["base_amount_cents"], row["base_amount"]) for row in by_account} == {
+        ("", "", "")
+    }
     assert [row["account"] for row in by_account] == sorted(row["account"] for row in by_account)
     table: Counter[str] = Counter()
     for row in books.table("ledger"):

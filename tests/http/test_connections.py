@@ -78,7 +78,7 @@ def test_a_connection_that_asks_nothing_more_is_kept_as_long_as_the_setting_says
     ):
         assert received(connection).startswith(b"HTTP/1.1 200 OK\r\n")
     # Longer than proxies keep theirs.
-    assert "USAGEBILL_KEEP_ALIVE_SECONDS; default: 75" in " ".join(command_here("serve", "--help").split())
+    assert "USAGEBILL_KEEP_ALIVE_SECONDS; default: 75" in " ".join(command_here("serve", "--help-all").split())
 
 
 @own_server

@@ -190,5 +190,5 @@ def test_the_description_of_the_api_says_the_ranges() -> None:
         "minimum": 0,
         "maximum": 1000,
     }
-    fee = schemas["PlanInput"]["properties"]["amount_cents"]
+    fee = schemas["PlanUpdate"]["properties"]["amount_cents"]
     assert (fee["type"], fee["minimum"], fee["maximum"]) == (["integer", "null"], 0, 10**15)

@@ -185,7 +185,7 @@ def test_a_pooler_that_shares_sessions_is_refused_with_the_reason(server: OwnSer
     database = server.new_database()
     name = database.rpartition("/")[2]
     with servers_folder() as folder, pooler(server, mode, folder) as url:
-        refused = command("serve", "--db", f"{url}/{name}", check=False)
+        refused = command("serve", "--port", "0", "--db", f"{url}/{name}", check=False)
         assert (refused.returncode, "pool_mode = session" in refused.stderr) == (1, True), refused.stderr
         for _ in range(3):
             with pytest.raises(UnusableServer):

@@ -11,7 +11,7 @@ from usagebill.core.numbers import total
 
 _CENTS = "_cents"
 # Amounts of different currencies do not add up.
-_CURRENCIES = ("currency", "amount_currency")
+_CURRENCIES = ("currency", "amount_currency", "base_currency")
 
 
 def columns_of_sums(columns: Mapping[str, type], by: Sequence[str]) -> Mapping[str, type]:
@@ -41,9 +41,11 @@ def _order(key: Sequence[Value]) -> Any:
     return [(value is not None, value) for value in key]
 
 
-def _sum(values: Iterable[Value]) -> int | Decimal:
-    """The exact sum of a column's amounts, all of one type; missing ones add nothing."""
+def _sum(values: Iterable[Value]) -> int | Decimal | None:
+    """The exact sum of a column's amounts, all of one type; missing ones add nothing. None if all are missing."""
     amounts = [value for value in values if value is not None]
+    if not amounts:
+        return None
     decimals = [value for value in amounts if isinstance(value, Decimal)]
     return total(decimals) if decimals else sum(value for value in amounts if isinstance(value, int))
 

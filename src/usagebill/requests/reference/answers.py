@@ -380,6 +380,10 @@ SHOWN: Mapping[str, Field | str] = {
     "ExplainedFee.type": Field("The type of the fee.", values=tuple(FeeType)),
     "ExplainedFee.name": Field("The name on the invoice."),
     "ExplainedFee.usage": Field("How its units were counted; null for fees without usage."),
+    "prices_from": Field(
+        "Since when its current prices count: periods that began before are billed by the prices of before. Null if"
+        " they count for all periods."
+    ),
     "price_version": Field(
         "The price version that it was computed from; null for fees from before versions were kept.", example=17
     ),

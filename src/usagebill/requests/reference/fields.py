@@ -95,10 +95,6 @@ FIELDS: Mapping[str, Field] = {
         values=tuple(Effective),
         default="immediately",
     ),
-    "prices_from": Field(
-        "Since when its current prices count: periods that began before are billed by the prices of before. Null if"
-        " they count for all periods."
-    ),
     "cascade_updates": Field(
         "Whether overrides of the plan change too, where they still have the plan's values.", default="false"
     ),
