@@ -1,4 +1,6 @@
-"""Holds of many programs at once: exactly as many succeed as their limit has room for, also if some are killed."""
+"""Holds and enforced events of many programs at once: exactly as many succeed as their limit has room for, also if some
+are killed.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,9 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 
 import httpx
 import pytest
@@ -21,22 +24,36 @@ pytestmark = pytest.mark.slow
 PROGRAMS = 4
 EACH = 250
 HOLD = {"external_subscription_id": "sub", "code": "calls", "expires_in": 86_400}
-# Holds of 0.10 until it is done; says so after each that succeeds.
+EVENT = {"external_subscription_id": "sub", "code": "calls"}
+# Holds of 0.10, events of 0.10 that must fit, or batches of ten of them, until it is done; says what becomes of each.
 PROGRAM = f"""
 import sys
 from usagebill import Billing
 from usagebill.core.errors import PaymentRequired
 
+def hold(billing, name):
+    billing.holds.create(**{HOLD!r})
+    return 1, 0
+
+def send(billing, name):
+    billing.events.create(transaction_id=name, **{EVENT!r}, enforce=True)
+    return 1, 0
+
+def send_batch(billing, name):
+    sent = [dict(transaction_id=f"{{name}}-{{number}}", **{EVENT!r}) for number in range(10)]
+    batch = billing.events.create_batch(sent, enforce=True)
+    return len(batch.events), len(batch.refused)
+
 with Billing(sys.argv[1]) as billing:
+    act = dict(hold=hold, send=send, send_batch=send_batch)[sys.argv[3]]
     print("ready", flush=True)
     sys.stdin.readline()
-    for _ in range(int(sys.argv[2])):
+    for number in range(int(sys.argv[2])):
         try:
-            billing.holds.create(**{HOLD!r})
+            held, refused = act(billing, f"{{sys.argv[4]}}-{{number}}")
         except PaymentRequired:
-            print("refused", flush=True)
-        else:
-            print("held", flush=True)
+            held, refused = 0, 1
+        print("held " * held + "refused " * refused, flush=True)
 """
 
 
@@ -51,17 +68,19 @@ def set_up(billing: Billing) -> None:
 
 
 @contextmanager
-def programs(database: str, each: int) -> Iterator[list[subprocess.Popen[str]]]:
-    """Programs that begin to hold once told to."""
+def programs(
+    database: str, each: int, acts: Sequence[str] = ("hold",) * PROGRAMS
+) -> Iterator[list[subprocess.Popen[str]]]:
+    """Programs that begin once told to, one for each act."""
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, database, str(each)],
+            [sys.executable, "-c", PROGRAM, database, str(each), act, f"{act}-{place}"],
             env=ENVIRONMENT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        for _ in range(PROGRAMS)
+        for place, act in enumerate(acts)
     ]
     try:
         for program in started:
@@ -74,6 +93,20 @@ def programs(database: str, each: int) -> Iterator[list[subprocess.Popen[str]]]:
             program.communicate()
 
 
+def outcome(database: str, each: int, acts: Sequence[str]) -> Counter[str]:
+    """How much the programs held, and how much was refused, once all are done."""
+    answers: Counter[str] = Counter()
+    with programs(database, each, acts) as started:
+        for program in started:
+            assert program.stdin is not None
+            program.stdin.write("\n")
+            program.stdin.flush()
+        for program in started:
+            output, _ = program.communicate(timeout=300)
+            answers.update(output.split())
+    return answers
+
+
 def left(billing: Billing) -> tuple[int, str, str]:
     """The number of open holds, and what the limit says is held and remains."""
     check = billing.spend_limits.check(external_subscription_id="sub", code="calls", amount_cents=0)
@@ -84,17 +117,28 @@ def left(billing: Billing) -> tuple[int, str, str]:
 def test_of_a_thousand_holds_by_four_programs_exactly_fifty_succeed(database: str) -> None:
     with Billing(database) as billing:
         set_up(billing)
-        with programs(database, EACH) as started:
-            answers: Counter[str] = Counter()
-            for program in started:
-                assert program.stdin is not None
-                program.stdin.write("\n")
-                program.stdin.flush()
-            for program in started:
-                output, _ = program.communicate(timeout=300)
-                answers.update(output.split())
+        answers = outcome(database, EACH, ("hold",) * PROGRAMS)
         assert answers == {"held": 50, "refused": PROGRAMS * EACH - 50}
         assert left(billing) == (50, "500.0", "0.0")
+        assert list(billing.audit().findings) == []
+
+
+@pytest.mark.parametrize(
+    ("acts", "each", "sent"),
+    [(("send",) * PROGRAMS, 25, 25), (("send_batch",) * PROGRAMS, 3, 30), (("hold", "send") * 2, 25, 25)],
+    ids=["events", "batches", "holds and events"],
+)
+def test_of_enforced_events_by_several_programs_exactly_fifty_are_stored(
+    database: str, acts: Sequence[str], each: int, sent: int
+) -> None:
+    with Billing(database) as billing:
+        set_up(billing)
+        assert outcome(database, each, acts) == {"held": 50, "refused": len(acts) * sent - 50}
+        holds, held, remaining = left(billing)
+        assert (Decimal(held), remaining) == (10 * holds, "0.0")
+        usage = billing.usage.current("acme", external_subscription_id="sub")
+        assert usage.amount_cents == 500 - 10 * holds
+        assert billing.events.list().total_count == 50 - holds
         assert list(billing.audit().findings) == []
 
 
