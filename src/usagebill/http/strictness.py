@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from usagebill.core.errors import Invalid
@@ -16,6 +16,9 @@ _MOST_LOGGED = 20
 # Names are compared with all fields, which takes long.
 _MOST_SUGGESTED = 20
 _PAGING = frozenset({"page", "per_page"})
+# Where prices are changed, `effective` promises that open periods keep theirs: a change that would not is refused.
+_PRICED = ("/plans", "/subscriptions")
+_EFFECTIVE = "effective"
 _log = Log("usagebill.http")
 
 
@@ -35,13 +38,16 @@ class Strictness:
         key_id: str,
         now: datetime,
     ) -> None:
-        """Raises `Invalid`, naming each field, if the request is strict and sends what would be ignored or cut.
+        """Raises `Invalid`, naming each field, if the request is strict and sends what would be ignored or cut, and if
+        any sends `effective` with a change of prices that cannot wait.
 
         If it is not strict, they are logged once an hour for each key, operation and set of fields.
         """
         slips = list(_slips(endpoint, body, parameters))
         if not slips:
             return
+        if endpoint.path.startswith(_PRICED):
+            _refuse_effective(slips)
         wish = headers.get("usagebill-strict", "").strip().lower()
         if wish in ("true", "1") or (self._always and wish not in ("false", "0")):
             near = {slip.path: slip.near for slip in slips[:_MOST_SUGGESTED]}
@@ -60,6 +66,13 @@ class Strictness:
         )
 
 
+def _refuse_effective(slips: Sequence[Slip]) -> None:
+    promised = [slip.path for slip in slips if slip.path.rpartition(".")[2] == _EFFECTIVE]
+    if promised:
+        reason = "only a PUT of a plan, charge, filter or fixed charge has it, for all that it changes"
+        raise Invalid({path: [UNKNOWN] for path in promised}, reasons=dict.fromkeys(promised, reason))
+
+
 def _slips(endpoint: Endpoint, body: object, parameters: Mapping[str, object]) -> Iterator[Slip]:
     if endpoint.many is not None and not (isinstance(body, Mapping) and endpoint.many in body):
         # One of them, or all, without the key.
@@ -73,6 +86,8 @@ def _slips(endpoint: Endpoint, body: object, parameters: Mapping[str, object]) -
     if endpoint.body is None:
         # Parameters of lists may also be in the body.
         yield from (Slip(name, UNKNOWN) for name in body if name not in options)
+        if endpoint.query is not None:
+            yield from slips(endpoint.query, {name: value for name, value in body.items() if name in options - _PAGING})
     elif endpoint.root is None:
         yield from (slip for slip in slips(endpoint.body, body) if slip.path not in options)
     else:
