@@ -96,7 +96,7 @@ def test_a_sandbox_needs_no_file_and_bills_as_its_time_is_moved(tmp_path: Path) 
 
 def test_a_sandbox_is_no_copy_of_what_is_no_file(tmp_path: Path) -> None:
     missing = str(tmp_path / "none.db")
-    for arguments in (["--sandbox", "--db", missing], ["--sandbox", "--events", "chdb:///x"], []):
+    for arguments in (["--sandbox", "--db", missing], ["--sandbox", "--events", "chdb:///x"]):
         refused = command("serve", *arguments, check=False)
         assert refused.returncode == 2
         assert "--db" in refused.stderr
