@@ -118,6 +118,10 @@ def _renewal(reader: Reader, fee: Fee, number: str, notes: Recounts) -> Iterator
         notes.leave(fee, UNKNOWN_PERIOD)
         return
     at = fee.created_at
+    priced_by = None if fee.charge_id is None else reader.tx.get(Charge, fee.charge_id)
+    if priced_by is not None:
+        # An override that is made while the invoice is a draft is the period's plan, but did not bill this fee.
+        period = replace(period, plan_id=priced_by.plan_id)
     context = context_as_of(reader, invoice, period, at, fee.price_version)
     charge = next((charge for charge in context.definition.charges if charge.id == fee.charge_id), None)
     if charge is None:
