@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, strategies as st
+from hypothesis import HealthCheck, example, given, strategies as st
 
 from tests.examples import examples
-from tests.properties.priced_lives import PricedLife, live, priced_lives
+from tests.properties.priced_lives import PricedLife, PricedPlan, Step, live, priced_lives
 from tests.scenarios import Scenario
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import Invoice
@@ -24,8 +24,35 @@ START = datetime(2024, 1, 5, 11, tzinfo=UTC)
 _moderate = examples(25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+# Renewed in advance, and given an override while the invoice is a draft.
+_PLAN = PricedPlan(
+    charges=(17, 18),
+    amount_cents=0,
+    interval="weekly",
+    pay_in_advance=False,
+    fixed_in_advance=True,
+    fixed_prorated=False,
+    trial_days=0,
+    commitment=0,
+    threshold=0,
+)
+_OVERRIDDEN_DRAFT = PricedLife(
+    zone="UTC",
+    grace_days=5,
+    anniversary=True,
+    plans=(_PLAN, replace(_PLAN, charges=(16, 0, 18), pay_in_advance=True, fixed_in_advance=False)),
+    steps=(
+        Step(wait=timedelta(0), what="usage", number=31),
+        Step(wait=timedelta(hours=19), what="charge", number=23),
+        Step(wait=timedelta(days=27), what="override", number=31),
+        Step(wait=timedelta(days=30), what="usage", number=6),
+    ),
+)
+
+
 @_moderate
 @given(priced_lives(), st.booleans())
+@example(_OVERRIDDEN_DRAFT, True)
 def test_a_recount_of_what_was_billed_by_the_rules_finds_nothing(life: PricedLife, jump: bool) -> None:
     with Scenario(now=START) as box:
         live(box, life, jump=jump)
