@@ -158,6 +158,116 @@ def test_what_cannot_wait_is_refused_in_words_and_changes_nothing(studio: Scenar
     assert studio.usage()["amount_cents"] == 400
 
 
+def test_a_plan_that_nobody_is_on_changes_at_once() -> None:
+    with Scenario(now="2024-01-01T08:00:00Z") as box:
+        box.customer()
+        box.plan(amount_cents=1000)
+        box.put("/plans/basic", plan={"amount_cents": 2000, "interval": "yearly", "effective": "next_period"})
+        box.subscribe(subscription_at="2023-12-01T00:00:00Z")
+        assert box.get("/plans/basic")["plan"]["interval"] == "yearly"
+
+
+def test_overrides_follow_a_change_that_waits_with_cascade(studio: Scenario) -> None:
+    studio.subscribe(external_id="own", plan_overrides={"name": "Own"})
+    studio.travel_to("2024-02-16T11:00:00Z")
+    studio.event("images", value="100", external_id="own")
+    raise_price(studio, effective="next_period", cascade_updates=True)
+    assert studio.usage(external_id="own")["amount_cents"] == 400
+    studio.travel_to("2024-03-01T01:00:00Z")
+    studio.event("images", value="100", external_id="own")
+    assert studio.usage(external_id="own")["amount_cents"] == 800
+
+
+CHANGES = 3
+
+
+def everything(box: Scenario, *, pay_in_advance: bool, **plan: Any) -> None:
+    """A plan with a price of every kind."""
+    box.tax(10)
+    seat, desk = box.add_on("seat"), box.add_on("desk")
+    calls = box.metric("calls", filters=[{"key": "zone", "values": ["eu", "us"]}])
+    ranges = price_ranges((0, 10, "1", "0"), (11, None, "0.5", "0"))
+    box.plan(
+        charge_on(calls, amount="2", code="calls", filters=[filter_on({"zone": ["eu"]}, amount="3")]),
+        charge_on(box.metric("prints"), "graduated", code="prints", pay_in_advance=True, graduated_ranges=ranges),
+        charge_in_advance_on(box.metric("scans"), code="scans", amount="1"),
+        charge_on(
+            box.metric("members", "unique_count_agg", recurring=True), code="members", amount="5", pay_in_advance=True
+        ),
+        amount_cents=3100,
+        pay_in_advance=pay_in_advance,
+        fixed_charges=[
+            fixed_charge_on(seat, code="seat", amount="7", units=3, pay_in_advance=True),
+            fixed_charge_on(desk, code="desk", amount="7", units=3, prorated=True),
+        ],
+        minimum_commitment={"amount_cents": 50_000},
+        **plan,
+    )
+
+
+def change_prices(box: Scenario, turn: int, effective: str) -> None:
+    """Other prices of every kind; `turn` counts from 1."""
+    at = {"effective": effective}
+    box.put(
+        "/plans/basic",
+        plan={"amount_cents": 3100 + 31 * turn, "minimum_commitment": {"amount_cents": 50_000 + turn}, **at},
+    )
+    eu = filter_on({"zone": ["eu"]}, amount=str(3 + turn))
+    box.put("/plans/basic/charges/calls", charge={"properties": {"amount": str(2 + turn)}, "filters": [eu], **at})
+    ranges = price_ranges((0, 10, str(1 + turn), "0"), (11, None, "0.5", "1"))
+    box.put("/plans/basic/charges/prints", charge={"properties": {"graduated_ranges": ranges}, **at})
+    box.put("/plans/basic/charges/scans", charge={"properties": {"amount": str(1 + turn)}, **at})
+    box.put("/plans/basic/charges/members", charge={"properties": {"amount": str(5 + turn)}, **at})
+    for code in ("seat", "desk"):
+        box.put(f"/plans/basic/fixed_charges/{code}", fixed_charge={"properties": {"amount": str(7 + turn)}, **at})
+
+
+def use_everything(box: Scenario) -> None:
+    for code in ("calls", "prints", "scans", "members"):
+        box.event(code, value="7", zone="eu")
+        box.event(code, value="4")
+
+
+@pytest.mark.parametrize("pay_in_advance", [False, True])
+def test_every_line_is_billed_by_the_prices_of_the_period_that_it_is_for(pay_in_advance: bool) -> None:
+    with Scenario(now="2024-01-10T08:00:00Z") as box:
+        box.customer()
+        everything(box, pay_in_advance=pay_in_advance)
+        box.subscribe()
+        for turn in range(1, CHANGES + 1):
+            box.travel_to(f"2024-{turn:02d}-12T10:00:00Z")
+            use_everything(box)
+            box.travel_to(f"2024-{turn:02d}-16T10:00:00Z")
+            change_prices(box, turn, "next_period")
+            box.travel_to(f"2024-{turn:02d}-20T10:00:00Z")
+            use_everything(box)
+        box.travel_to("2024-05-02T00:00:00Z")
+        sums: Counter[tuple[int, str]] = Counter()
+        for fee in box.billing.reading(lambda reader: reader.tx.find(Fee)):
+            assert fee.from_datetime is not None
+            kind = fee.fee_type if fee.fee_type == FeeType.COMMITMENT else fee.item.code
+            sums[fee.from_datetime.month, kind] += fee.amount_cents
+        for month in range(2, 5):
+            # As many changes as were made before the month began.
+            turn = min(month - 1, CHANGES)
+            used = month <= CHANGES
+            expected = {
+                "basic": 3100 + 31 * turn,
+                "calls": used * (14 * (300 + 100 * turn) + 8 * (200 + 100 * turn)),
+                "prints": used * (1000 * (1 + turn) + 600 + 100),
+                "scans": used * 2200 * (1 + turn),
+                "members": 2 * (500 + 100 * turn),
+                "seat": 3 * (700 + 100 * turn),
+                "desk": 3 * (700 + 100 * turn),
+            }
+            assert {code: sums[month, code] for code in expected} == expected, month
+            # The commitment fills the gap to its amount of that month.
+            assert sums[month, "commitment"] == 50_000 + turn - sum(expected.values()), month
+        report = box.billing.audit()
+        assert report.findings == ()
+        assert report.not_recounted == ()
+
+
 def test_effective_is_refused_where_a_change_cannot_wait(studio: Scenario) -> None:
     before = studio.get("/plans/basic")
     at = {"effective": "next_period"}
@@ -188,183 +298,3 @@ def test_effective_is_refused_where_a_change_cannot_wait(studio: Scenario) -> No
         assert studio.get("/plans/basic") == before
     # An event may have such a property.
     studio.event("images", value="1", effective="next_period")
-
-
-def test_a_plan_that_nobody_is_on_changes_at_once() -> None:
-    with Scenario(now="2024-01-01T08:00:00Z") as box:
-        box.customer()
-        box.plan(amount_cents=1000)
-        box.put("/plans/basic", plan={"amount_cents": 2000, "interval": "yearly", "effective": "next_period"})
-        box.subscribe(subscription_at="2023-12-01T00:00:00Z")
-        assert box.get("/plans/basic")["plan"]["interval"] == "yearly"
-
-
-def test_overrides_follow_a_change_that_waits_with_cascade(studio: Scenario) -> None:
-    studio.subscribe(external_id="own", plan_overrides={"name": "Own"})
-    studio.travel_to("2024-02-16T11:00:00Z")
-    studio.event("images", value="100", external_id="own")
-    raise_price(studio, effective="next_period", cascade_updates=True)
-    assert studio.usage(external_id="own")["amount_cents"] == 400
-    studio.travel_to("2024-03-01T01:00:00Z")
-    studio.event("images", value="100", external_id="own")
-    assert studio.usage(external_id="own")["amount_cents"] == 800
-
-
-OWN_PLAN: dict[str, tuple[str, dict[str, Any]]] = {
-    "of the plan": ("/subscriptions/sub", {"subscription": {"plan_overrides": {"name": "Own"}}}),
-    "of a charge": ("/subscriptions/sub/charges/images", {"charge": {"invoice_display_name": "Own"}}),
-}
-
-
-@pytest.mark.parametrize("edit", OWN_PLAN.values(), ids=OWN_PLAN)
-def test_a_name_of_its_own_changes_no_price_of_any_period(studio: Scenario, edit: tuple[str, dict[str, Any]]) -> None:
-    for turn, amount in enumerate(("0.06", "0.08"), start=1):
-        raise_price(studio, amount, effective="next_period")
-        studio.put("/plans/basic", plan={"amount_cents": 1000 + turn, "effective": "next_period"})
-    path, body = edit
-    studio.put(path, **body)
-    assert studio.usage()["amount_cents"] == 400
-    studio.travel_to("2024-03-01T01:00:00Z")
-    studio.event("images", value="100")
-    studio.travel_to("2024-04-01T01:00:00Z")
-    assert sorted(fee["amount_cents"] for invoice in studio.invoices() for fee in invoice["fees"]) == [
-        *(400, 800),
-        *(1000, 1000, 1002),
-    ]
-    assert studio.billing.audit().findings == ()
-
-
-def test_a_plan_of_its_own_bills_every_line_by_the_prices_of_its_period() -> None:
-    """A subscription gets its own copy of the plan while prices wait, and is billed as its neighbour is, also on the
-    draft of the period before.
-    """
-    with Scenario(now="2024-01-10T08:00:00Z") as box:
-        for name, external_id in (("acme", "sub"), ("other", "other")):
-            box.customer(name, billing_configuration={"invoice_grace_period": 20})
-            if external_id == "sub":
-                everything(box, pay_in_advance=False)
-            box.subscribe(external_id=external_id, customer=name)
-        for turn, month in enumerate(("01", "02"), start=1):
-            box.travel_to(f"2024-{month}-12T10:00:00Z")
-            use_everything(box)
-            use_everything(box, "other")
-            change_prices(box, turn, "next_period")
-        box.put("/subscriptions/sub/fixed_charges/seat", fixed_charge={"invoice_display_name": "Own"})
-        box.travel_to("2024-04-25T00:00:00Z")
-        own, other = sums_by_month(box), sums_by_month(box, "other")
-        # A plan of its own has no minimum commitment of the catalog's.
-        billed = {key: cents for key, cents in other.items() if key[1] != "commitment"}
-        assert {key: cents for key, cents in own.items() if key[1] != "commitment"} == billed
-        assert [billed[month, "basic"] for month in (2, 3)] == [3131, 3162]
-        report = box.billing.audit()
-        assert (report.findings, report.not_recounted) == ((), ())
-
-
-def test_prices_of_its_own_wait_as_the_plan_does(studio: Scenario) -> None:
-    raise_price(studio, effective="next_period")
-    (charge,) = studio.get("/plans/basic")["plan"]["charges"]
-    own = {"charges": [{"id": charge["svc_id"], "properties": {"amount": "0.02"}}]}
-    studio.put("/subscriptions/sub", subscription={"plan_overrides": own})
-    assert studio.usage()["amount_cents"] == 400
-    studio.put("/subscriptions/sub/charges/images", charge={"properties": {"amount": "0.03"}})
-    assert studio.usage()["amount_cents"] == 400
-    studio.travel_to("2024-03-01T01:00:00Z")
-    studio.event("images", value="100")
-    assert studio.usage()["amount_cents"] == 300
-
-
-CHANGES = 3
-
-
-def everything(box: Scenario, *, pay_in_advance: bool) -> None:
-    """A plan with a price of every kind."""
-    box.tax(10)
-    seat, desk = box.add_on("seat"), box.add_on("desk")
-    calls = box.metric("calls", filters=[{"key": "zone", "values": ["eu", "us"]}])
-    ranges = price_ranges((0, 10, "1", "0"), (11, None, "0.5", "0"))
-    box.plan(
-        charge_on(calls, amount="2", code="calls", filters=[filter_on({"zone": ["eu"]}, amount="3")]),
-        charge_on(box.metric("prints"), "graduated", code="prints", pay_in_advance=True, graduated_ranges=ranges),
-        charge_in_advance_on(box.metric("scans"), code="scans", amount="1"),
-        charge_on(
-            box.metric("members", "unique_count_agg", recurring=True), code="members", amount="5", pay_in_advance=True
-        ),
-        amount_cents=3100,
-        pay_in_advance=pay_in_advance,
-        fixed_charges=[
-            fixed_charge_on(seat, code="seat", amount="7", units=3, pay_in_advance=True),
-            fixed_charge_on(desk, code="desk", amount="7", units=3, prorated=True),
-        ],
-        minimum_commitment={"amount_cents": 50_000},
-    )
-
-
-def change_prices(box: Scenario, turn: int, effective: str) -> None:
-    """Other prices of every kind; `turn` counts from 1."""
-    at = {"effective": effective}
-    box.put(
-        "/plans/basic",
-        plan={"amount_cents": 3100 + 31 * turn, "minimum_commitment": {"amount_cents": 50_000 + turn}, **at},
-    )
-    eu = filter_on({"zone": ["eu"]}, amount=str(3 + turn))
-    box.put("/plans/basic/charges/calls", charge={"properties": {"amount": str(2 + turn)}, "filters": [eu], **at})
-    ranges = price_ranges((0, 10, str(1 + turn), "0"), (11, None, "0.5", "1"))
-    box.put("/plans/basic/charges/prints", charge={"properties": {"graduated_ranges": ranges}, **at})
-    box.put("/plans/basic/charges/scans", charge={"properties": {"amount": str(1 + turn)}, **at})
-    box.put("/plans/basic/charges/members", charge={"properties": {"amount": str(5 + turn)}, **at})
-    for code in ("seat", "desk"):
-        box.put(f"/plans/basic/fixed_charges/{code}", fixed_charge={"properties": {"amount": str(7 + turn)}, **at})
-
-
-def sums_by_month(box: Scenario, external_id: str = "sub") -> Counter[tuple[int, str]]:
-    """The cents of a subscription's lines, by the month that they are for and what they bill."""
-    subscription_id = box.get(f"/subscriptions/{external_id}")["subscription"]["svc_id"]
-    sums: Counter[tuple[int, str]] = Counter()
-    for fee in box.billing.reading(lambda reader: reader.tx.find(Fee)):
-        if fee.subscription_id == subscription_id:
-            assert fee.from_datetime is not None
-            kind = fee.fee_type if fee.fee_type == FeeType.COMMITMENT else fee.item.code
-            sums[fee.from_datetime.month, kind] += fee.amount_cents
-    return sums
-
-
-def use_everything(box: Scenario, external_id: str = "sub") -> None:
-    for code in ("calls", "prints", "scans", "members"):
-        box.event(code, value="7", zone="eu", external_id=external_id)
-        box.event(code, value="4", external_id=external_id)
-
-
-@pytest.mark.parametrize("pay_in_advance", [False, True])
-def test_every_line_is_billed_by_the_prices_of_the_period_that_it_is_for(pay_in_advance: bool) -> None:
-    with Scenario(now="2024-01-10T08:00:00Z") as box:
-        box.customer()
-        everything(box, pay_in_advance=pay_in_advance)
-        box.subscribe()
-        for turn in range(1, CHANGES + 1):
-            box.travel_to(f"2024-{turn:02d}-12T10:00:00Z")
-            use_everything(box)
-            box.travel_to(f"2024-{turn:02d}-16T10:00:00Z")
-            change_prices(box, turn, "next_period")
-            box.travel_to(f"2024-{turn:02d}-20T10:00:00Z")
-            use_everything(box)
-        box.travel_to("2024-05-02T00:00:00Z")
-        sums = sums_by_month(box)
-        for month in range(2, 5):
-            # As many changes as were made before the month began.
-            turn = min(month - 1, CHANGES)
-            used = month <= CHANGES
-            expected = {
-                "basic": 3100 + 31 * turn,
-                "calls": used * (14 * (300 + 100 * turn) + 8 * (200 + 100 * turn)),
-                "prints": used * (1000 * (1 + turn) + 600 + 100),
-                "scans": used * 2200 * (1 + turn),
-                "members": 2 * (500 + 100 * turn),
-                "seat": 3 * (700 + 100 * turn),
-                "desk": 3 * (700 + 100 * turn),
-            }
-            assert {code: sums[month, code] for code in expected} == expected, month
-            # The commitment fills the gap to its amount of that month.
-            assert sums[month, "commitment"] == 50_000 + turn - sum(expected.values()), month
-        report = box.billing.audit()
-        assert report.findings == ()
-        assert report.not_recounted == ()

@@ -69,7 +69,7 @@ def _own_plan(work: Work, subscription: Subscription) -> Plan:
     plan = plan_of(work, subscription)
     if plan.parent_id is not None:
         return plan
-    child = override(work, plan, PlanOverridesInput(), subscription)
+    child = override(work, plan, PlanOverridesInput(), units=subscription.fixed_charge_units)
     draft_invoices.flag(work, draft_invoices.drafts_of_subscription(subscription.id))
     work.tx.replace(replace(subscription, plan_id=child.id, fixed_charge_units={}, updated_at=work.now))
     return child

@@ -52,23 +52,18 @@ def _loaded(reader: Reader, plan_id: str, plan: Plan | None) -> PlanDefinition:
 
 def definition_from(reader: Reader, plan_id: str, start: datetime, plan: Plan | None = None) -> PlanDefinition:
     """The plan's definition with the prices that count for a period that begins at `start`."""
-    definition = plan_definition(reader, plan_id, plan)
-    versions = former_versions(reader, definition.plan, start)
-    return with_prices_of(definition, plan_definition(reader.as_of(versions[-1]), plan_id)) if versions else definition
-
-
-def former_versions(reader: Reader, plan: Plan, start: datetime) -> list[int]:
-    """The price versions of the plan's former prices that a period from `start` on may still have, newest first: the
-    last is that of a period that begins at `start`. Changes that wait for the next period may follow each other in one.
-    """
-    versions = []
-    while plan.prices_from is not None and start < plan.prices_from:
-        versions.append(plan.prices_before or 0)
-        former = reader.as_of(versions[-1]).tx.get(Plan, plan.id, deleted=True)
+    definition, version = plan_definition(reader, plan_id, plan), None
+    priced = definition.plan
+    # Changes that wait for the next period may follow each other within one.
+    while priced.prices_from is not None and start < priced.prices_from:
+        version = priced.prices_before or 0
+        former = reader.as_of(version).tx.get(Plan, plan_id, deleted=True)
         if former is None:
-            raise LookupError(f"no plan {plan.id} in price version {versions[-1]}")
-        plan = former
-    return versions
+            raise LookupError(f"no plan {plan_id} in price version {version}")
+        priced = former
+    if version is None:
+        return definition
+    return with_prices_of(definition, plan_definition(reader.as_of(version), plan_id))
 
 
 def charges_then(reader: Reader, plan_id: str, at: datetime) -> tuple[Charge, ...]:

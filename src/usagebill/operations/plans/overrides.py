@@ -7,17 +7,15 @@ apply.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import partial
 from typing import TypeVar
 
 from usagebill.core.cascades import copied_filters
 from usagebill.core.errors import Forbidden, NotFound, placed
-from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan, PlanDefinition, plan_errors
-from usagebill.core.price_versions import with_prices_of
-from usagebill.core.subscriptions import Subscription, begins_at
+from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition, plan_errors
+from usagebill.core.subscriptions import Subscription
 from usagebill.operations import draft_invoices, taxes
 from usagebill.operations.plans.charges import overridden_charge
 from usagebill.operations.plans.creation import sent_commitment, sent_metadata, sent_thresholds
@@ -25,7 +23,7 @@ from usagebill.operations.plans.fixed_charges import check_units, overridden_fix
 from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput, PlanOverridesInput
 from usagebill.operations.plans.records import changed_plans, reconsider_changes, refuse
 from usagebill.operations.plans.units import units_of_subscription_changed
-from usagebill.queries.plans import forget_definition, former_versions, metric_of, plan_definition
+from usagebill.queries.plans import metric_of, plan_definition
 from usagebill.requests.inputs import changes, is_given, value_or
 from usagebill.runtime.work import Reader, Work
 
@@ -66,7 +64,7 @@ def apply_overrides(
     if plan.parent_id is None and is_units_only(request):
         return Overridden(plan=plan, fixed_charge_units={**units, **_own_units(work, plan, request, subscription)})
     before = {charge.id: charge.units for charge in plan_definition(work, plan.id).fixed_charges} | units
-    child = _changed_in_place(work, plan, request) if plan.parent_id else override(work, plan, request, subscription)
+    child = _changed_in_place(work, plan, request) if plan.parent_id else override(work, plan, request, units=units)
     if subscription is not None:
         draft_invoices.flag(work, draft_invoices.drafts_of_subscription(subscription.id))
         _note_units(work, child, request, subscription, before)
@@ -164,122 +162,65 @@ def _with_sent_fields(reader: Reader, plan: Plan, request: PlanOverridesInput) -
     return changed
 
 
-def override(work: Work, plan: Plan, request: PlanOverridesInput, subscription: Subscription | None = None) -> Plan:
-    """A copy of `plan` and its charges for the subscription, with its own units and the sent changes. Raises `Invalid`,
-    `NotFound` and `Forbidden`.
+def override(
+    work: Work, plan: Plan, request: PlanOverridesInput, *, units: Mapping[str, Decimal] | None = None
+) -> Plan:
+    """A copy of `plan` and its charges with the sent changes. Raises `Invalid`, `NotFound` and `Forbidden`.
 
-    Periods of an existing `subscription` that began before the plan's newest prices keep those they began with: what is
-    sent counts for later ones, as any change of a plan whose prices wait.
+    `units` are the subscription's own units of the plan's fixed charges, by id.
     """
     definition = plan_definition(work, plan.id)
     _refuse_unknown_charges(definition, request)
-    copy = _copied(work, definition, {} if subscription is None else subscription.fixed_charge_units)
-    begun = None if subscription is None else begins_at(subscription)
-    versions = [] if begun is None else former_versions(work, plan, begun)
-    store: Callable[..., None] = work.tx.insert
-    prices_before = None
-    # The copy passes through the prices that the plan has had since, so that each is a version of its own.
-    for version in reversed(versions):
-        former = plan_definition(work.as_of(version), plan.id)
-        then = with_prices_of(copy, _as_of_copy(work, former, copy))
-        prices_from = None if prices_before is None else former.plan.prices_from
-        former_plan = replace(then.plan, prices_from=prices_from, prices_before=prices_before)
-        store(former_plan, *then.charges, *then.fixed_charges)
-        prices_before, store = work.price_version, partial(_replace, work)
-    prices_from = None if prices_before is None else plan.prices_from
-    blank = replace(copy.plan, prices_from=prices_from, prices_before=prices_before)
-    child = _with_sent_fields(work, blank, request)
-    items, fixed_items = value_or(request.charges, ()), value_or(request.fixed_charges, ())
-    store(
-        child,
-        *(_overridden(work, charge, _item_of(charge, items)) for charge in copy.charges),
-        *(_overridden_fixed(work, charge, _item_of(charge, fixed_items)) for charge in copy.fixed_charges),
+    blank = replace(
+        plan,
+        id=work.new_id(),
+        parent_id=plan.id,
+        tax_ids=(),
+        minimum_commitment=None,
+        metadata=None,
+        usage_thresholds=(),
+        pending_deletion=False,
+        prices_from=None,
+        prices_before=None,
+        deleted_at=None,
+        created_at=work.now,
     )
-    forget_definition(work, child.id)
+    child = _with_sent_fields(work, blank, request)
+    work.tx.insert(child)
+    items, fixed_items = value_or(request.charges, ()), value_or(request.fixed_charges, ())
+    for charge in definition.charges:
+        work.tx.insert(_copied_charge(work, child, charge, _item_of(charge, items)))
+    for fixed_charge in definition.fixed_charges:
+        charge_units = (units or {}).get(fixed_charge.id, fixed_charge.units)
+        copy = replace(
+            fixed_charge,
+            id=work.new_id(),
+            plan_id=child.id,
+            parent_id=fixed_charge.id,
+            units=charge_units,
+            tax_ids=(),
+            created_at=work.now,
+            updated_at=work.now,
+        )
+        item = _item_of(fixed_charge, fixed_items)
+        _refuse_other_model(fixed_charge, item)
+        work.tx.insert(copy if item is None else overridden_fixed_charge(work, copy, item))
     return child
 
 
-def _replace(work: Work, *records: Plan | Charge | FixedCharge) -> None:
-    for record in records:
-        work.tx.replace(record)
-
-
-def _copied(work: Work, definition: PlanDefinition, units: Mapping[str, Decimal]) -> PlanDefinition:
-    """A copy of the plan without what is not copied, not stored; `units` are the subscription's own by fixed charge."""
-    plan_id = work.new_id()
-    return replace(
-        definition,
-        plan=replace(
-            definition.plan,
-            id=plan_id,
-            parent_id=definition.plan.id,
-            tax_ids=(),
-            minimum_commitment=None,
-            metadata=None,
-            usage_thresholds=(),
-            pending_deletion=False,
-            deleted_at=None,
-            created_at=work.now,
-        ),
-        charges=tuple(
-            replace(
-                charge,
-                id=work.new_id(),
-                plan_id=plan_id,
-                parent_id=charge.id,
-                filters=copied_filters(charge.filters, new_id=work.new_id),
-                tax_ids=(),
-                created_at=work.now,
-                updated_at=work.now,
-            )
-            for charge in definition.charges
-        ),
-        fixed_charges=tuple(
-            replace(
-                charge,
-                id=work.new_id(),
-                plan_id=plan_id,
-                parent_id=charge.id,
-                units=units.get(charge.id, charge.units),
-                tax_ids=(),
-                created_at=work.now,
-                updated_at=work.now,
-            )
-            for charge in definition.fixed_charges
-        ),
+def _copied_charge(reader: Reader, child: Plan, charge: Charge, item: ChargeInput | None) -> Charge:
+    _refuse_other_model(charge, item)
+    copy = replace(
+        charge,
+        id=reader.new_id(),
+        plan_id=child.id,
+        parent_id=charge.id,
+        filters=copied_filters(charge.filters, new_id=reader.new_id),
+        tax_ids=(),
+        created_at=reader.now,
+        updated_at=reader.now,
     )
-
-
-def _as_of_copy(work: Work, former: PlanDefinition, copy: PlanDefinition) -> PlanDefinition:
-    """A former version of the copied plan as if it were one of the copy, with the ids of its charges and filters."""
-    ids = {charge.parent_id: charge.id for charge in copy.charges}
-    ids |= {charge.parent_id: charge.id for charge in copy.fixed_charges}
-    ids |= {of_filter.parent_id: of_filter.id for charge in copy.charges for of_filter in charge.filters}
-
-    def with_ids(filters: Iterable[ChargeFilter]) -> tuple[ChargeFilter, ...]:
-        copied = copied_filters(filters, new_id=work.new_id)
-        return tuple(replace(of_filter, id=ids.get(of_filter.parent_id, of_filter.id)) for of_filter in copied)
-
-    return replace(
-        former,
-        plan=replace(former.plan, minimum_commitment=None),
-        charges=tuple(
-            replace(charge, id=ids[charge.id], filters=with_ids(charge.filters))
-            for charge in former.charges
-            if charge.id in ids
-        ),
-        fixed_charges=tuple(replace(charge, id=ids[charge.id]) for charge in former.fixed_charges if charge.id in ids),
-    )
-
-
-def _overridden(work: Work, copy: Charge, item: ChargeInput | None) -> Charge:
-    _refuse_other_model(copy, item)
-    return copy if item is None else overridden_charge(work, copy, metric_of(work, copy), item)
-
-
-def _overridden_fixed(work: Work, copy: FixedCharge, item: FixedChargeInput | None) -> FixedCharge:
-    _refuse_other_model(copy, item)
-    return copy if item is None else overridden_fixed_charge(work, copy, item)
+    return copy if item is None else overridden_charge(reader, copy, metric_of(reader, charge), item)
 
 
 def _changed_in_place(work: Work, child: Plan, request: PlanOverridesInput) -> Plan:
@@ -291,10 +232,12 @@ def _changed_in_place(work: Work, child: Plan, request: PlanOverridesInput) -> P
     for charge in definition.charges:
         item = _item_of(charge, value_or(request.charges, ()))
         if item is not None:
-            work.tx.replace(_overridden(work, charge, item))
+            _refuse_other_model(charge, item)
+            work.tx.replace(overridden_charge(work, charge, metric_of(work, charge), item))
     for fixed_charge in definition.fixed_charges:
         fixed_item = _item_of(fixed_charge, value_or(request.fixed_charges, ()))
         if fixed_item is not None:
-            work.tx.replace(_overridden_fixed(work, fixed_charge, fixed_item))
+            _refuse_other_model(fixed_charge, fixed_item)
+            work.tx.replace(overridden_fixed_charge(work, fixed_charge, fixed_item))
     changed_plans(work, [child.id])
     return changed
