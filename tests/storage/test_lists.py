@@ -176,6 +176,8 @@ def filled_world() -> Iterator[tuple[Scenario, dict[str, str]]]:
             "metadata": [{"key": "tier", "value": "gold"}],
         }
         assert box.request("POST", "/api/v1/customers", json={"customer": customer})[0] == 200
+        rate = {"currency": "GBP", "rate": "1.2", "valid_from": "2024-03-01"}
+        assert box.request("POST", "/api/v1/exchange_rates", json={"exchange_rate": rate})[0] == 200
         override = {"plan_overrides": {"amount_cents": 5}, "plan_code": "basic", "external_customer_id": "acme"}
         assert (
             box.request("POST", "/api/v1/subscriptions", json={"subscription": {**override, "external_id": "o"}})[0]
