@@ -145,9 +145,10 @@ EVENT = (
     "transaction_id: str{}, code: str, external_subscription_id: str{}, timestamp: date | Number | float | None = ..., "
     "precise_total_amount_cents: Number | None = ..., properties: Mapping[str, object] | None = ..."
 )
+ADMISSION = "enforce: bool = ..., on_duplicate: Literal['refuse', 'skip'] = ..."
 OWN = {
-    ("Events", "create"): f"self, *, enforce: bool = ..., {EVENT.format('', ' | None = ...')}",
-    ("Events", "create_batch"): ("self, request: Iterable[EventFields | Mapping[str, object]], *, enforce: bool = ..."),
+    ("Events", "create"): f"self, *, {ADMISSION}, {EVENT.format('', ' | None = ...')}",
+    ("Events", "create_batch"): f"self, request: Iterable[EventFields | Mapping[str, object]], *, {ADMISSION}",
     ("Events", "ingest"): "self, request: Iterable[EventFields | Mapping[str, object]]",
     ("Events", "estimate_fees"): f"self, *, {EVENT.format(' = ...', '')}",
     ("Events", "estimate_instant_fees"): f"self, *, {EVENT.format(' = ...', '')}",
