@@ -228,3 +228,28 @@ def test_the_library_enforces_as_the_api_does(box: Scenario) -> None:
     assert billing.events.create_batch([event("c", 9)]).refused is None
     with pytest.raises(Invalid, match="value_already_exist"):
         billing.events.create_batch([event("c", 9), event("d", 9)])
+
+
+def test_an_event_of_an_earlier_period_takes_credits_at_its_price_there(box: Scenario) -> None:
+    """March has used its five units at 1.00, February none of them."""
+    ranges = price_ranges((0, 5, "1", "0"), (6, None, "0.1", "0"))
+    box.plan(charge_on(box.metric("gb"), "graduated", pay_in_advance=True, graduated_ranges=ranges))
+    box.subscribe(subscription_at="2024-01-10T00:00:00Z")
+    wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "granted_credits": "8"}
+    box.post("/wallets", wallet={**wallet, "hard_stop": True})
+    send(box, event("a", 5))
+    february = int((box.now - timedelta(days=20)).timestamp())
+    refusal = send(box, event("b", 4, timestamp=february), 402)["error_details"]["limit"]
+    assert (refusal["adds"], refusal["remaining"]) == ("400.0", "300.0")
+    send(box, event("c", 3, timestamp=february))
+    send(box, event("d", "0.1"), 402)
+
+
+def test_fees_of_single_events_take_whole_cents_of_credits(box: Scenario) -> None:
+    """Each event in advance is a fee of its own: of 0.6 cents, which is a cent."""
+    box.plan(charge_on(box.metric("gb"), amount="0.006", pay_in_advance=True))
+    box.subscribe()
+    wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "granted_credits": "0.03"}
+    box.post("/wallets", wallet={**wallet, "hard_stop": True})
+    answer = send_batch(box, *(event(name) for name in "abcde"))
+    assert names(answer) == (["a", "b", "c"], [(3, "insufficient_credits"), (4, "insufficient_credits")])

@@ -336,3 +336,124 @@ def test_a_capture_from_before_a_change_of_plan_has_the_former_price(box: Scenar
     box.travel_to("2024-03-13T00:00:00Z")
     ended = capture(box, third, transaction_id="ended", timestamp=seconds("2024-03-11T00:00:00+00:00"))["hold"]
     assert ended["captured_amount_cents"] == 200
+
+
+# Holds are priced by what stands now
+
+
+CHEAP_THEN_DEAR = ((0, 10, "0.1", "0"), (11, None, "1", "0"))
+
+
+def wallet(box: Scenario, credits: str) -> None:
+    fields = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "granted_credits": credits}
+    box.post("/wallets", wallet={**fields, "hard_stop": True})
+
+
+@pytest.mark.parametrize("in_advance", [False, True])
+def test_holds_reserve_the_credits_that_they_cost_now(box: Scenario, in_advance: bool) -> None:
+    """Both holds were made at 0.10 a unit. The first ten units have been used since, so they cost 10.00 of
+    the 11.00 left."""
+    graduated_ranges = graduated(*CHEAP_THEN_DEAR)
+    box.plan(charge_on(box.metric("gb"), "graduated", pay_in_advance=in_advance, **graduated_ranges))
+    box.subscribe()
+    wallet(box, "12")
+    held = [hold(box, units="5"), hold(box, units="5")]
+    assert [one["amount_cents"] for one in held] == [50, 50]
+    box.event("gb", value=10)
+    refusal = box.post("/holds", 402, hold={"external_subscription_id": "sub", "code": "gb", "units": "1.01"})
+    shown = refusal["error_details"]["limit"]
+    assert (shown["held"], shown["adds"], shown["remaining"]) == ("1000.0", "101.0", "100.0")
+    event = {"transaction_id": "a", "external_subscription_id": "sub", "code": "gb", "properties": {"value": "1.01"}}
+    refused = box.post("/events?enforce=true", 402, event=event)["error_details"]["limit"]
+    assert (refused["held"], refused["adds"], refused["remaining"]) == ("1000.0", "101.0", "100.0")
+    held.append(hold(box, units="1"))
+    for number, one in enumerate(held):
+        capture(box, one, transaction_id=f"done-{number}")
+    assert hold(box, 402, units="0.01") == "insufficient_credits"
+
+
+def test_usage_within_a_minimum_takes_the_credits_that_its_bill_will(box: Scenario) -> None:
+    """To the bill 20 units add 10.00 to the minimum; to the wallet, which has paid for none of it, 20.00."""
+    box.plan(charge_on(box.metric("gb"), amount="1", min_amount_cents=1000))
+    box.subscribe(subscription_at="2024-03-01T00:00:00Z")
+    wallet(box, "15")
+    assert hold(box, 402, units="20") == "insufficient_credits"
+    hold(box, units="15")
+    assert hold(box, 402, units="0.01") == "insufficient_credits"
+
+
+def test_credits_pay_whole_cents_of_each_group(box: Scenario) -> None:
+    """Two groups with half a cent each are two fees of a cent."""
+    box.plan(charge_on(box.metric("gb"), amount="0.005", pricing_group_keys=["model"]))
+    box.subscribe()
+    wallet(box, "0.01")
+    hold(box, properties={"value": 1, "model": "large"})
+    assert hold(box, 402, properties={"value": 1, "model": "small"}) == "insufficient_credits"
+    assert hold(box, 402, properties={"value": 2, "model": "large"}) == "insufficient_credits"
+
+
+def test_empty_credits_pay_no_fraction_of_a_cent(box: Scenario) -> None:
+    box.plan(charge_on(box.metric("gb"), amount="0.001"))
+    box.subscribe()
+    wallet(box, "0.01")
+    hold(box, units="10")
+    assert hold(box, 402, units="1") == "insufficient_credits"
+
+
+@pytest.mark.parametrize("later", [0, 60])
+@pytest.mark.usefixtures("metric")
+def test_holds_have_the_price_of_a_charge_that_has_changed_since(box: Scenario, later: int) -> None:
+    box.travel_to(box.now + timedelta(seconds=later))
+    hold(box, units="2")
+    assert standing(box) == ("0.0", "200.0", "300.0")
+    box.travel_to(box.now + timedelta(seconds=later))
+    box.put("/plans/basic/charges/gb", charge={"charge_model": "standard", "properties": {"amount": "2"}})
+    assert standing(box) == ("0.0", "400.0", "100.0")
+    assert hold(box, 402, units="0.51") == "spend_limit_reached"
+    box.travel_to(box.now + timedelta(seconds=later))
+    hold(box, units="0.5")
+    assert standing(box) == ("0.0", "500.0", "0.0")
+
+
+@pytest.mark.parametrize("later", [0, 60])
+def test_holds_have_the_price_of_a_plan_that_was_changed_to(box: Scenario, later: int) -> None:
+    metric_id = box.metric("gb")
+    box.plan(charge_on(metric_id, amount="1"))
+    box.plan(charge_on(metric_id, amount="2"), code="larger", amount_cents=9_000)
+    box.subscribe()
+    box.post("/customers/acme/spend_limits", spend_limit={"code": "cap", "amount_cents": 500})
+    box.travel_to(box.now + timedelta(seconds=later))
+    hold(box, units="2")
+    box.travel_to(box.now + timedelta(seconds=later))
+    box.subscribe("larger")
+    assert standing(box) == ("0.0", "400.0", "100.0")
+
+
+def test_a_hold_whose_properties_no_longer_fit_counts_as_it_did(box: Scenario) -> None:
+    """The metric, which no plan has a price for, has become an expression over a property that the hold has not."""
+    box.metric("gb")
+    box.plan()
+    box.subscribe()
+    box.post("/customers/acme/spend_limits", spend_limit={"code": "most", "units": "5", "billable_metric_code": "gb"})
+    first = hold(box, units="2")
+    box.put("/billable_metrics/gb", billable_metric={"expression": "event.properties.bytes / 1024"})
+    assert standing(box) == ("0.0", "2.0", "3.0")
+    assert hold(box, 402, properties={"bytes": 4 * 1024}) == "spend_limit_reached"
+    hold(box, properties={"bytes": 3 * 1024})
+    capture(box, first, properties={"bytes": 1024})
+    assert standing(box) == ("1.0", "3.0", "1.0")
+
+
+@pytest.mark.usefixtures("metric")
+def test_a_hold_of_an_ended_subscription_counts_against_its_customers_lifetime(box: Scenario) -> None:
+    """Its usage may still come, as of a time before the end."""
+    box.subscribe(external_id="other")
+    box.post("/customers/acme/spend_limits", spend_limit={"code": "ever", "amount_cents": 400, "interval": "lifetime"})
+    held = hold(box, units="3", expires_in=7200)
+    box.travel_to(box.now + timedelta(hours=1))
+    before = int(box.now.timestamp()) - 60
+    box.unsubscribe()
+    assert hold(box, 402, "other", units="2") == "spend_limit_reached"
+    capture(box, held, timestamp=before)
+    assert hold(box, 402, "other", units="2") == "spend_limit_reached"
+    hold(box, 200, "other", units="1")

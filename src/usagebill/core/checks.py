@@ -40,8 +40,6 @@ class Question:
     metric: BillableMetric | None
     properties: Mapping[str, object]
     amount_cents: int | None = None
-    # As events have it; None is now.
-    timestamp: object = None
 
     @property
     def metric_id(self) -> str | None:

@@ -8,22 +8,18 @@ from typing import Annotated
 
 from usagebill.core import limits
 from usagebill.core.billable_metrics import BillableMetric
-from usagebill.core.checks import Question
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.holds import DEFAULT_SECONDS, Hold, HoldStatus, captured, expired, expiry, released
 from usagebill.core.life_cycles import TransitionError
 from usagebill.core.numbers import ZERO
-from usagebill.core.subscriptions import STARTED, SubscriptionStatus, subscription_at
 from usagebill.core.tasks import ExpireHold
 from usagebill.operations import events
 from usagebill.operations.backlog import after_backlog, of_named_subscriptions, of_record
 from usagebill.operations.checks import CheckInput, addition, assess, question_of, refuse_beyond
-from usagebill.operations.held_usage import event_of
-from usagebill.operations.subscriptions.reading import find_by_external_id
+from usagebill.operations.held_usage import event_of, subscription_of
 from usagebill.queries.customers import customer_of
 from usagebill.queries.holds import hold_by_id, metric_of_hold
-from usagebill.queries.takeovers import in_force
 from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, read, value_or
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, all_of, any_of, at_most, eq, more
@@ -201,20 +197,13 @@ def _added(
     """What the captured usage adds to the period that it falls into; nothing if there was no subscription then."""
     timestamp = value_or(request.timestamp, None)
     event = event_of(work, hold.external_subscription_id, metric, properties, timestamp)
-    started = find_by_external_id(work, hold.external_subscription_id, *STARTED)
-    subscription = subscription_at(started, event.timestamp, event.created_at)
+    subscription = subscription_of(work, event)
     if subscription is None:
         return ZERO
-    if subscription.status == SubscriptionStatus.ACTIVE:
-        subscription = in_force(work.at(event.timestamp), subscription)
-    question = Question(
-        subscription=subscription,
-        customer=customer_of(work, subscription),
-        metric=metric,
-        properties=properties,
-        timestamp=timestamp,
-    )
-    return work.dry_run(lambda trial: addition(trial, question), counts_ahead=False).amount_cents
+    customer = customer_of(work, subscription)
+    return work.dry_run(
+        lambda trial: addition(trial, customer, subscription, metric, event), counts_ahead=False
+    ).amount_cents
 
 
 def _expiry_of(hold: Hold) -> ExpireHold:

@@ -21,7 +21,7 @@ from usagebill.core.pricing.fees import true_up
 from usagebill.core.pricing.standard import STANDARD
 from usagebill.core.spend_limits import LimitInterval, Measure, SpendLimit, Values, interval_at
 from usagebill.core.subscriptions import STARTED, Subscription, SubscriptionStatus
-from usagebill.core.taxes import Tax
+from usagebill.core.taxes import Tax, usage_taxes_cents
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import definition_for
@@ -30,6 +30,7 @@ from usagebill.queries.taxes import taxes_for
 from usagebill.rating.charge_scope import ChargeScope
 from usagebill.rating.current_usage import ChargeUsage, contract_window, running_definition, usage_within
 from usagebill.rating.events import advance_charges, event_price
+from usagebill.rating.fees.in_advance import event_billing
 from usagebill.rating.usage import charge_results
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import any_of, asc, eq, missing, more, within
@@ -247,36 +248,36 @@ def added_since(
     subscription: Subscription,
     metric: BillableMetric,
     before: UsageBefore,
-    events: Sequence[Event],
+    event: Event,
 ) -> Addition:
-    """What the `events`, which have been stored since, add to the usage `before`."""
+    """What the `event`, which has been stored since, adds to the usage `before`."""
     definition = definition_for(reader, subscription, before.window.start)
     after = usage_before(reader, subscription, metric)
     added = Addition(units=max(ZERO, subtract(after.units, before.units)))
     for charge in _arrears(definition, metric):
         cents = subtract(after.amounts[charge.id], before.amounts[charge.id])
         added = added.plus(_taxed(cents, _taxes(reader, customer, definition, charge)))
-    for event in events:
-        added = added.plus(added_in_advance(reader, customer, subscription, metric, event, before.window))
-    return added
+    return added.plus(added_in_advance(reader, customer, subscription, metric, event))
 
 
 def added_in_advance(
-    reader: Reader,
-    customer: Customer,
-    subscription: Subscription,
-    metric: BillableMetric,
-    event: Event,
-    window: Window,
+    reader: Reader, customer: Customer, subscription: Subscription, metric: BillableMetric, event: Event
 ) -> Addition:
-    """What a stored event costs that is billed by itself, in the charges period that contains it."""
-    definition = plan_definition(reader, subscription.plan_id)
-    currency = definition.plan.amount_currency
+    """What a stored event costs that is billed by itself, with the taxes of each fee, which is in whole cents."""
+    if not advance_charges(plan_definition(reader, subscription.plan_id), event):
+        return Addition()
+    billing = event_billing(reader, subscription, event.timestamp)
+    currency = billing.definition.plan.amount_currency
     added = Addition()
-    for charge in advance_charges(definition, event):
-        priced = event_price(reader, charge, metric, event, window, currency=currency, subscription=subscription)
-        cents = priced.amounts.precise_amount_cents
-        added = added.plus(_taxed(cents, _taxes(reader, customer, definition, charge)))
+    for charge in advance_charges(billing.definition, event):
+        priced = event_price(
+            reader, charge, metric, event, billing.window, currency=currency, subscription=subscription
+        )
+        cents = priced.amounts.amount_cents
+        taxes = usage_taxes_cents([(cents, _taxes(reader, customer, billing.definition, charge))])
+        # Credits pay invoices alone.
+        total_cents = Decimal(cents + taxes) if charge.invoiceable else ZERO
+        added = added.plus(Addition(amount_cents=priced.amounts.precise_amount_cents, total_cents=total_cents))
     return added
 
 
