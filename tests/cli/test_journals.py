@@ -29,6 +29,7 @@ prepaid_ordered = "1710"
 prepaid_purchased = "1718"
 prepaid_granted = "1718"
 promotion = "4630"
+provider_fees = "4970"
 rounding = "8200; 40"
 
 [tax]

@@ -54,7 +54,7 @@ class FlutterwaveServer(PaymentServer):
                 return 200, {"status": "success", "message": "Transaction fetched successfully", "data": made[-1]}
         raise KeyError(call.line)
 
-    def page_paid(self, reference: str, amount: Json = None, *, verified: str = "successful") -> Notice:
+    def page_paid(self, reference: str, amount: Json = None, *, verified: str = "successful", **told: Json) -> Notice:
         """The customer pays on a page; `verified` is the real status of the transaction."""
         page, id = self.pages[reference], str(2_859_500 + len(self.transactions))
         transaction = {
@@ -65,6 +65,7 @@ class FlutterwaveServer(PaymentServer):
             "status": verified,
             "created_at": self.now().isoformat(),
             "meta": page["meta"] if self.repeats_meta else None,
+            **told,
         }
         self.transactions[id] = transaction
         return self.event("charge.completed", {**transaction, "status": "successful"})

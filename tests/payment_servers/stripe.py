@@ -59,6 +59,7 @@ class StripeServer(PaymentServer):
         self.intents: dict[str, Json] = {}
         self.sessions: dict[str, Json] = {}
         self.refunds: dict[str, Json] = {}
+        self.balance: dict[str, Json] = {}
         self.webhook_endpoints: dict[str, Json] = {}
 
     @property
@@ -170,6 +171,8 @@ class StripeServer(PaymentServer):
                     raise Refused(400, self.error(400, "resource_missing", "Only open sessions can be expired"))
                 self.sessions[id]["status"] = "expired"
                 return 200, {"id": id, "object": "checkout.session", "status": "expired"}
+            case ("GET", "balance_transactions", id):
+                return 200, {"id": id, "object": "balance_transaction", **self.balance[id]}
             case ("GET", "refunds"):
                 made = [{"id": id, "object": "refund", **item} for id, item in self.refunds.items()]
                 of_intent = [item for item in made if item["payment_intent"] == call.fields["payment_intent"]]
@@ -365,6 +368,17 @@ class StripeServer(PaymentServer):
         if outcome == "payment_failed" and not self.intents[id].get("last_payment_error"):
             self.intents[id]["last_payment_error"] = {"code": code, "message": "declined", "type": "card_error"}
         return self.event(f"payment_intent.{outcome}", self._intent(id))
+
+    def charge_event(self, kind: str, intent: str, fee: int | None, currency: str | None = None) -> Notice:
+        """An event about the charge of an intent, and what Stripe keeps of it, once that is known."""
+        known = self.intents[intent]
+        charge: Json = {"id": f"ch_{intent}", "object": "charge", "payment_intent": intent, "status": "succeeded"}
+        charge |= {"metadata": known["metadata"], "balance_transaction": None}
+        if fee is not None:
+            charge["balance_transaction"] = f"txn_{intent}"
+            booked = {"amount": known["amount"], "fee": fee, "net": known["amount"] - fee, "type": "charge"}
+            self.balance[f"txn_{intent}"] = {**booked, "currency": currency or known["currency"]}
+        return self.event(f"charge.{kind}", charge)
 
     def page_paid(self, session: str, amount: int | None = None) -> Notice:
         """The customer pays on a page."""

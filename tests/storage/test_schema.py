@@ -400,6 +400,7 @@ TABLES_OF_VERSIONS = {
     79: "acb4795765ebd1ee",
     80: "d76b5e65808c555b",
     81: "820ed5a7f35e349c",
+    82: "8db9c712d14e1c54",
 }
 
 

@@ -22,6 +22,7 @@ _APART: Mapping[str, tuple[str, ...]] = {
     Account.TAX: ("country", "tax_rate"),
     Account.INPUT_TAX: ("country", "tax_rate"),
     Account.CASH: ("provider",),
+    Account.PROVIDER_FEES: ("provider",),
 }
 _ELSE = "other"
 # Tables for programs that want to know more than accounts.

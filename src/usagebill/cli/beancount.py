@@ -31,6 +31,7 @@ ACCOUNTS: Mapping[str, str] = {
     Account.PREPAID_GRANTED: "Liabilities:Prepaid:Granted",
     Account.PROMOTION: "Expenses:Promotion",
     Account.LOST_DISPUTES: "Expenses:LostDisputes",
+    Account.PROVIDER_FEES: "Expenses:ProviderFees:{provider}",
     Account.ROUNDING: "Expenses:Rounding",
     Account.EXCHANGE: "Income:Exchange",
     Account.PAYABLE: "Liabilities:Payable",

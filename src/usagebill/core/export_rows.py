@@ -215,11 +215,16 @@ PAYMENT_COLUMNS: Mapping[str, type] = {
     **PARTY_COLUMNS,
     "received_on": date,
     "self_billed": str,
+    "provider_fee_amount_cents": int,
+    "provider_fee_currency": str,
 }
 
 
 def payment_row(payment: Payment, invoice: Invoice | None, parties: Parties, received_on: date | None) -> Row:
-    """A payment, and its invoice if it pays one. `received_on` is the day on which its money was received."""
+    """A payment, and its invoice if it pays one. `received_on` is the day on which its money was received.
+
+    `provider_fee_amount_cents` is what the provider keeps of it, if it tells.
+    """
     return {
         **_party_values(parties),
         "self_billed": _self_billed(invoice),
@@ -237,6 +242,8 @@ def payment_row(payment: Payment, invoice: Invoice | None, parties: Parties, rec
         "amount": major_from_cents(payment.amount_cents, payment.amount_currency),
         "created_at": payment.created_at,
         "received_on": received_on,
+        "provider_fee_amount_cents": payment.provider_fee_amount_cents,
+        "provider_fee_currency": payment.provider_fee_currency,
     }
 
 

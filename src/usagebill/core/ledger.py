@@ -56,6 +56,7 @@ class Account(StrEnum):
     PROMOTION = "promotion"  # the cost of free credits
     FORFEITED = "forfeited"  # income from credits that customers lost: voided, or expired
     LOST_DISPUTES = "lost_disputes"  # payments that the customer's bank took back
+    PROVIDER_FEES = "provider_fees"  # what providers keep of payments, by provider, where they tell
     ROUNDING = "rounding"  # cents by which a document's taxes by rate miss its total
     EXCHANGE = "exchange"  # gains and losses from rates that changed before a debt was settled
     # Self-billed documents are purchases: the customer is the seller.
@@ -82,6 +83,7 @@ class DocumentType(StrEnum):
     INVOICE = "invoice"
     CREDIT_NOTE = "credit_note"
     PAYMENT = "payment"
+    PROVIDER_FEE = "provider_fee"  # of a payment, in the currency in which the provider pays out
     ALLOCATION = "allocation"  # of a payment request's payment to one of its invoices
     REFUND = "refund"  # of a payment, without a credit note
     TOP_UP = "top_up"  # credits that came into a wallet
@@ -366,6 +368,13 @@ def payment_entries(payment: Payment, *, self_billed: bool = False) -> Entries:
         (_receivable(payment.invoice_id), -payment.amount_cents),
     )
     return _mirrored(entries) if self_billed else entries
+
+
+def provider_fee_entries(payment: Payment) -> Entries:
+    """The entries of what the provider keeps of a payment, also of one that was taken back later."""
+    cents = payment.provider_fee_amount_cents or 0
+    fees = Place(account=Account.PROVIDER_FEES, provider=payment.payment_provider_code)
+    return _summed((fees, cents), (_cash(payment.payment_provider_code), -cents))
 
 
 def allocation_entries(part: RequestedInvoice) -> Entries:

@@ -72,10 +72,12 @@ def audited_ledger(books: Books) -> Iterator[Finding]:
 
 
 _CREDIT, _WALLETS, _TAX, _CASH = "balances of credit notes", "balances of wallets", "taxes", "cash"
-_CHECKED = (_CREDIT, _WALLETS, _TAX, _CASH)
+_FEES = "fees of providers"
+_CHECKED = (_CREDIT, _WALLETS, _TAX, _CASH, _FEES)
 _TITLES: Mapping[Account, str] = {
     Account.CUSTOMER_CREDIT: _CREDIT,
     Account.CASH: _CASH,
+    Account.PROVIDER_FEES: _FEES,
     **dict.fromkeys(_PREPAID, _WALLETS),
     **dict.fromkeys(_TAXES, _TAX),
 }
@@ -108,6 +110,9 @@ def _balances(books: Books) -> Counter[tuple[str, str]]:
         if payment.payment_status == ChargeStatus.SUCCEEDED:
             paid = invoices.get(payment.invoice_id or "")
             balances[_CASH, payment.amount_currency] += _signed(paid, payment.amount_cents)
+        if payment.provider_fee_amount_cents and payment.provider_fee_currency:
+            balances[_FEES, payment.provider_fee_currency] += payment.provider_fee_amount_cents
+            balances[_CASH, payment.provider_fee_currency] -= payment.provider_fee_amount_cents
     for refund in books.refunds:
         if refund.credit_note_id is None and refund.refund_status == PaymentStatus.SUCCEEDED:
             balances[_CASH, refund.currency] -= _signed(invoices.get(refund.invoice_id), refund.amount_cents)

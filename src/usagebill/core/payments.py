@@ -76,6 +76,8 @@ class Payment:
     however much has changed meanwhile. `method` is the payment method as it was at the time. `received_at` is when the
     provider took the money, by its own word; null if that came at once, or without a time. `disputed_at` is when its
     latest dispute was lost or won, by the provider's word: news of earlier ones come too late.
+    `provider_fee_amount_cents` is what the provider keeps of it, in cents of `provider_fee_currency`, in which it pays
+    out: null where it does not tell.
     """
 
     id: str
@@ -105,6 +107,8 @@ class Payment:
     sent_at: datetime | None = None
     received_at: datetime | None = None
     disputed_at: datetime | None = None
+    provider_fee_amount_cents: int | None = None
+    provider_fee_currency: str | None = None
     # False while its invoice is hidden.
     is_shown: bool = True
 

@@ -598,6 +598,15 @@ class DisputeWon:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FeeTold:
+    """What the provider keeps of a payment, in cents of the currency in which it pays out."""
+
+    provider_payment_id: str
+    amount_cents: int
+    currency: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unhandled:
     """The event has no effect. Unless that is `known` to be right, it is kept for somebody to look at."""
 
@@ -615,5 +624,6 @@ Outcome = (
     | AccountRefused
     | DisputeLost
     | DisputeWon
+    | FeeTold
     | Unhandled
 )

@@ -58,7 +58,7 @@ from usagebill.core.export_rows import (
 from usagebill.core.fees import EARNED_BY_DAY, Fee
 from usagebill.core.invoices.life_cycle import ISSUED, VISIBLE, InvoiceStatus, InvoiceType
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.ledger import DEBTS, Movement
+from usagebill.core.ledger import DEBTS, DocumentType, Movement
 from usagebill.core.numbers import divide, multiply, round_cents, total
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
 from usagebill.core.payments import Payment, RefundAttempt
@@ -167,7 +167,8 @@ def _fee_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
 def _payment_rows(reader: Reader, start: Bound, end: Bound) -> Iterator[Row]:
     for payment in reader.tx.each(Payment, *_made(start, end), order=[asc("created_at")]):
         invoice = _invoice(reader, payment.invoice_id)
-        received = reader.tx.first(Movement, eq("document_id", payment.id), order=[asc("id")])
+        of_payment = eq("document_id", payment.id), eq("document_type", DocumentType.PAYMENT)
+        received = reader.tx.first(Movement, *of_payment, order=[asc("id")])
         received_on, entity_id = (
             (None, None) if received is None else (received.document_date, received.billing_entity_id)
         )

@@ -39,6 +39,7 @@ from usagebill.core.ledger import (
     last_day_of,
     open_day,
     payment_entries,
+    provider_fee_entries,
     rates_of,
     refund_entries,
     single_rate,
@@ -170,12 +171,14 @@ def post(work: Work, changes: Sequence[Change]) -> None:
 
 
 def _related(reader: Reader, old: object, new: object) -> Iterator[Document]:
-    """Other documents that say something else now: invoices whose payment is in dispute, and a note of whose refund a
-    part was paid back.
+    """Other documents that say something else now: invoices whose payment is in dispute, the fee of a payment, and a
+    note of whose refund a part was paid back.
     """
     if isinstance(old, Payment) and isinstance(new, Payment) and TakenBack.DISPUTED in (old.status, new.status):
         for invoice in paid_invoices(reader, new):
             yield _invoice(reader, invoice)
+    if isinstance(new, Payment) and new.provider_fee_amount_cents is not None:
+        yield _provider_fee(reader, new)
     if isinstance(new, RefundAttempt):
         if new.credit_note_id is not None:
             yield _credit_note(reader, _found(reader, CreditNote, new.credit_note_id))
@@ -185,7 +188,8 @@ def _related(reader: Reader, old: object, new: object) -> Iterator[Document]:
 
 
 def _post(work: Work, document: Document, *, is_new: bool) -> None:
-    before = [] if is_new else work.tx.find(Movement, eq("document_id", document.id))
+    of_document = eq("document_id", document.id), eq("document_type", document.type)
+    before = [] if is_new else work.tx.find(Movement, *of_document)
     missing = differences(((movement.place, movement.amount_cents) for movement in before), document.entries)
     if not missing:
         return
@@ -412,6 +416,13 @@ def _payment(reader: Reader, payment: Payment) -> Document:
     )
 
 
+def _provider_fee(reader: Reader, payment: Payment) -> Document:
+    paid = _payment(reader, payment)
+    currency = payment.provider_fee_currency or payment.amount_currency
+    entries = provider_fee_entries(payment)
+    return replace(paid, type=DocumentType.PROVIDER_FEE, currency=currency, entries=entries)
+
+
 def _received_on(reader: Reader, payment: Payment, billing_entity_id: str) -> date | None:
     """The day on which money was received, by hand or by the provider's own word; None for what is received as it
     succeeds. By hand, a day without a time of day is midnight UTC.
@@ -500,7 +511,7 @@ POSTED: Mapping[type, _Posted] = {
     CreditNote: _Posted(
         _credit_note, frozenset({"status", "voided_amount_cents", "withdrawn_amount_cents", "refund_status"})
     ),
-    Payment: _Posted(_payment, frozenset({"payment_status", "status"})),
+    Payment: _Posted(_payment, frozenset({"payment_status", "status", "provider_fee_amount_cents"})),
     RequestedInvoice: _Posted(_allocation, frozenset({"paid_cents"})),
     RefundAttempt: _Posted(_refund, frozenset({"refund_status"})),
     WalletTransaction: _Posted(_top_up, frozenset({"status"})),

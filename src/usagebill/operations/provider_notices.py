@@ -51,6 +51,7 @@ from usagebill.core.provider_requests import (
     DisputeLost,
     DisputeWon,
     FailureKind,
+    FeeTold,
     MethodAdded,
     MethodRemoved,
     Notice,
@@ -419,6 +420,26 @@ def _dispute_won(work: Work, connection: PaymentConnection, won: DisputeWon) -> 
     return None if win_payment(work, payment, won.won_at) else REPEATED
 
 
+def _fee_told(work: Work, connection: PaymentConnection, told: FeeTold) -> str | None:
+    payment = _payment_at(work, connection, told.provider_payment_id)
+    if payment is None:
+        return TOO_EARLY
+    known = payment.provider_fee_amount_cents, payment.provider_fee_currency
+    if known == (told.amount_cents, told.currency):
+        return REPEATED
+    if known != (None, None) and payment.provider_fee_currency != told.currency:
+        return f"its fee is in {told.currency}, and was in {payment.provider_fee_currency}"
+    work.tx.replace(
+        replace(
+            payment,
+            provider_fee_amount_cents=told.amount_cents,
+            provider_fee_currency=told.currency,
+            updated_at=work.now,
+        )
+    )
+    return None
+
+
 # Customers and their methods
 
 
@@ -499,6 +520,7 @@ _APPLY: Mapping[type, Callable[[Work, PaymentConnection, Any], str | None]] = {
     RefundMoved: _refund_moved,
     DisputeLost: _dispute_lost,
     DisputeWon: _dispute_won,
+    FeeTold: _fee_told,
     MethodAdded: _method_added,
     DefaultMethodCleared: _default_cleared,
     MethodRemoved: _method_removed,

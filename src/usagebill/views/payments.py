@@ -42,6 +42,8 @@ class PaymentView(TypedDict):
     payment_method_id: Id | None
     next_action: Mapping[str, object]
     error_code: str | None
+    provider_fee_amount_cents: int | None
+    provider_fee_currency: str | None
     created_at: Instant
 
 
@@ -83,5 +85,7 @@ def payment_view(reader: Reader, payment: Payment) -> PaymentView:
         "payment_method_id": payment.payment_method_id,
         "next_action": payment.next_action,
         "error_code": payment.error_code,
+        "provider_fee_amount_cents": payment.provider_fee_amount_cents,
+        "provider_fee_currency": payment.provider_fee_currency,
         "created_at": instant_text(payment.created_at),
     }

@@ -5,13 +5,17 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 from datetime import datetime
+from decimal import Decimal
 from urllib.parse import quote
 
+from usagebill.core.currencies import cents_from_major
+from usagebill.core.numbers import round_cents
 from usagebill.core.payment_providers import PaymentConnection, from_major_units, major_units, redirect_url
 from usagebill.core.provider_metadata import NamedPayable, named_payable
 from usagebill.core.provider_requests import (
     CheckoutUrl,
     FailureKind,
+    FeeTold,
     LookUpPage,
     Notice,
     NoticeRejected,
@@ -138,7 +142,7 @@ class FlutterwaveProvider(PaymentProvider):
         named = _named(transaction)
         if named is None:
             return (Unhandled(reason="the transaction is not one of ours"),)
-        return (_paid(transaction, named),)
+        return (_paid(transaction, named), *_fee(transaction))
 
 
 def _paid(transaction: Json, named: NamedPayable) -> PaymentMoved:
@@ -154,6 +158,17 @@ def _paid(transaction: Json, named: NamedPayable) -> PaymentMoved:
         payable_id=named.payable_id,
         creates=True,
     )
+
+
+def _fee(transaction: Json) -> tuple[FeeTold, ...]:
+    """What Flutterwave keeps of it; nothing if the customer has paid the fee on top of the amount."""
+    fee, currency = value(transaction, "app_fee"), required_text(transaction, "currency").upper()
+    paid, due = value(transaction, "charged_amount"), value(transaction, "amount")
+    if not isinstance(fee, int | Decimal) or paid not in (None, due):
+        return ()
+    cents = round_cents(cents_from_major(Decimal(fee), currency))
+    id = required_text(transaction, "id")
+    return (FeeTold(provider_payment_id=id, amount_cents=cents, currency=currency),)
 
 
 def _reference(payable_type: PayableType, payable_id: str, page_id: str) -> str:

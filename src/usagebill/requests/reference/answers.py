@@ -508,6 +508,10 @@ SHOWN: Mapping[str, Field | str] = {
         "The payment provider's status, or what became of the money: to_be_refunded, refund_pending, refunded, the same"
         " with surplus_, returned, dispute_lost, or dispute_won."
     ),
+    "Payment.provider_fee_amount_cents": Field(
+        "What the provider keeps of it, in cents of `provider_fee_currency`; null until it tells, or if it does not."
+    ),
+    "Payment.provider_fee_currency": Field("The currency of the fee, in which the provider pays out."),
     "Payment.error_code": Field("Why it failed or was returned, as the provider says; else null."),
     "Payment.payment_status": Field("The status.", values=tuple(ChargeStatus)),
     "Payment.type": Field("Who recorded it.", values=("manual", "provider")),

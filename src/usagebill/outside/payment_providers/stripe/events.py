@@ -15,6 +15,7 @@ from usagebill.core.provider_requests import (
     DisputeLost,
     DisputeWon,
     FailureKind,
+    FeeTold,
     MethodAdded,
     MethodDetails,
     MethodRemoved,
@@ -39,6 +40,8 @@ EVENTS = (
     "setup_intent.succeeded",
     "customer.updated",
     "payment_method.detached",
+    "charge.succeeded",
+    "charge.updated",
     "charge.refund.updated",
     "refund.updated",
     "refund.failed",
@@ -90,6 +93,8 @@ def meaning(client: StripeClient, connection: PaymentConnection, notice: Notice)
             return _method_added(client, connection, id, default)
         case "payment_method.detached":
             return MethodRemoved(provider_method_id=required_text(subject, "id"))
+        case "charge.succeeded" | "charge.updated":
+            return _fee(client, connection, subject)
         case "charge.refund.updated" | "refund.updated" | "refund.failed":
             return refund_moved(subject)
         case "charge.dispute.closed":
@@ -182,6 +187,22 @@ def _dispute(event: Json, dispute: Json) -> Outcome:
             error_code=reason,
         )
     return DisputeLost(provider_payment_id=id, lost_at=_created(event), reason=reason)
+
+
+def _fee(client: StripeClient, connection: PaymentConnection, charge: Json) -> Outcome:
+    """What Stripe keeps of a charge, once it is in the account's balance: then, or by a later event."""
+    metadata = value(charge, "metadata")
+    # Stripe copies an intent's metadata to its charges; an account may have others.
+    named = named_payable(metadata if isinstance(metadata, dict) else {})
+    intent, entry = text(charge, "payment_intent"), text(charge, "balance_transaction")
+    if named.payable_id is None or intent is None:
+        return Unhandled(reason="the charge is not one of ours")
+    if entry is None:
+        return Unhandled(reason="its fee is not known yet")
+    booked = client.get(connection, f"/balance_transactions/{segment(entry)}")
+    currency = required_text(booked, "currency").upper()
+    fee = from_minor_units("stripe", required_int(booked, "fee"), currency)
+    return FeeTold(provider_payment_id=intent, amount_cents=fee, currency=currency)
 
 
 def _created(event: Json) -> datetime:
