@@ -109,7 +109,7 @@ def test_the_address_of_notices_is_registered_and_its_secret_kept(http: HttpPaym
         registered = sent(stripe, "POST /v1/webhook_endpoints")
         assert registered["url"] == "https://billing.example/webhooks/stripe/org-1?code=a%26b"
         assert registered["api_version"] == "2025-04-30.basil"
-        assert len(registered["enabled_events"]) == 11
+        assert len(registered["enabled_events"]) == 13
 
         moved = replace(main, webhook_id="we_1")
         http.ask(moved, Connect(notice_url="https://billing.example/new"))
