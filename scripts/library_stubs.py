@@ -1,8 +1,9 @@
 """Stubs of the library for type checkers and editors, made from its operations and not kept in the repository.
 
-`usagebill/fields.pyi` has the types of nested arguments, `usagebill/records.pyi` the records with all API fields, and a
-stub beside each module of `usagebill/resources` the operations. A wheel gets them as it is built (`build_hook.py`), and
-an editable installation has them in `src/`, where `python -m scripts.library_stubs` brings them up to date.
+`usagebill/fields.pyi` has the types of nested arguments, `usagebill/records.pyi` the records with all API fields, a
+stub beside each module of `usagebill/resources` the operations, and `usagebill/aio.pyi` these as coroutines. A wheel
+gets them as it is built (`build_hook.py`), and an editable installation has them in `src/`, where `python -m
+scripts.library_stubs` brings them up to date.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from __future__ import annotations
 import inspect
 import re
 import types
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
+from usagebill.aio import Aio
 from usagebill.fields import typed_fields
 from usagebill.records import RELATED, further_fields, shown_kind
 from usagebill.requests.signatures import documentation
@@ -54,8 +58,9 @@ def fields_module() -> str:
 class Imports:
     """The names that a stub imports."""
 
-    def __init__(self, home: str) -> None:
+    def __init__(self, home: str, pages: tuple[str, str] = ("usagebill.records", "Pages")) -> None:
         self.home = home
+        self.pages = pages
         self.names: dict[str, set[str]] = {}
 
     def add(self, module: str, name: str) -> str:
@@ -75,7 +80,7 @@ class Imports:
         if origin in (Union, types.UnionType):
             return " | ".join(self.text(part) for part in get_args(hint))
         if origin is Page:
-            return f"{self.add('usagebill.records', 'Pages')}[{self.text(get_args(hint)[0])}]"
+            return f"{self.add(*self.pages)}[{self.text(get_args(hint)[0])}]"
         if origin is not None:
             name = self.add(origin.__module__, origin.__name__)
             parts = ["..." if part is ... else self.text(part) for part in get_args(hint)]
@@ -98,7 +103,7 @@ class Imports:
         )
 
 
-def verb(name: str, operation: Operation[Any], imports: Imports) -> str:
+def verb(name: str, operation: Operation[Any], imports: Imports, define: str = "def") -> str:
     returns = imports.text(get_type_hints(operation.function)["return"])
     arguments = ["self"]
     keywords = False
@@ -114,7 +119,18 @@ def verb(name: str, operation: Operation[Any], imports: Imports) -> str:
     about = documentation(operation.function, operation.described).replace("\\", "\\\\")
     text = "\n        ".join(about.splitlines())
     listed = "".join(f"        {argument},\n" for argument in arguments)
-    return f'    def {name}(\n{listed}    ) -> {returns}:\n        """{text}\n        """\n'
+    return f'    {define} {name}(\n{listed}    ) -> {returns}:\n        """{text}\n        """\n'
+
+
+def verbs(kind: type, imports: Imports, define: str = "def") -> Iterator[str]:
+    """The methods of a resource."""
+    operations = {name: value for name, value in vars(kind).items() if isinstance(value, Operation)}
+    # `list` is an operation too, and would hide the type from everything after it in the class.
+    for name, value in sorted(operations.items(), key=lambda row: row[0] == "list"):
+        yield verb(name, value, imports, define)
+    for name, value in vars(kind).items():
+        if inspect.isfunction(value) and not name.startswith("_"):
+            yield own_stub(kind, name, value, imports, define)
 
 
 def resources_module(module: str) -> str:
@@ -129,14 +145,7 @@ def resources_module(module: str) -> str:
             continue
         lines = [f'class {kind.__name__}(Resource):\n    """{inspect.getdoc(kind)}"""\n']
         lines += ["    views: ClassVar[Views]", "    messages: ClassVar[Messages]"]
-        verbs = {name: value for name, value in vars(kind).items() if isinstance(value, Operation)}
-        # `list` is an operation too, and would hide the type from everything after it in the class.
-        for name, value in sorted(verbs.items(), key=lambda row: row[0] == "list"):
-            lines.append(verb(name, value, imports))
-        for name, value in vars(kind).items():
-            if inspect.isfunction(value) and not name.startswith("_"):
-                lines.append(own_stub(kind, name, value, imports))
-        classes.append("\n".join(lines))
+        classes.append("\n".join([*lines, *verbs(kind, imports)]))
     body = "\n\n".join(classes)
     return f"{MADE}\n{imports.lines(body)}\n\n{body}"
 
@@ -155,9 +164,13 @@ OWN = {
 }
 
 
-def own_stub(kind: type, name: str, function: Any, imports: Imports) -> str:
+def own_stub(kind: type, name: str, function: Any, imports: Imports, define: str = "def") -> str:
     """A method written in the class itself."""
-    returns = imports.text(get_type_hints(function)["return"])
+    hint = get_type_hints(function)["return"]
+    if get_origin(hint) is AbstractContextManager and define != "def":
+        define, returns = "def", f"{imports.add('contextlib', 'AbstractAsyncContextManager')}[_HeldUsage]"
+    else:
+        returns = imports.text(hint)
     arguments = OWN.get((kind.__name__, name))
     if arguments is None:
         hints, parameters = get_type_hints(function), inspect.signature(function).parameters
@@ -168,7 +181,7 @@ def own_stub(kind: type, name: str, function: Any, imports: Imports) -> str:
         ]
         arguments = ", ".join(["self", *named])
     about = "\n        ".join((inspect.getdoc(function) or "").splitlines())
-    return f'    def {name}({arguments}) -> {returns}:\n        """{about}\n        """\n'
+    return f'    {define} {name}({arguments}) -> {returns}:\n        """{about}\n        """\n'
 
 
 def records_module() -> str:
@@ -193,6 +206,8 @@ class Pages(Page[R]):
     \"\"\"One page of a list, which goes on by itself: iterate over it to meet every record.\"\"\"
 
     def __iter__(self) -> Iterator[R]: ...
+    def next_page(self) -> Pages[R] | None: ...
+    def unmet(self, met: set[object]) -> Iterator[R]: ...
 
 RELATED: Mapping[type, Mapping[str, Callable[[Reader, Any], Any]]]
 
@@ -213,10 +228,71 @@ def plain(value: Any) -> Any: ...
     return f"{MADE}\n{imports.lines(body)}\n{tail}\n\n{body}\n"
 
 
+AIO_TAIL = """
+T = TypeVar("T")
+R = TypeVar("R")
+
+class Host(Protocol):
+    def close(self) -> None: ...
+
+class AsyncPages(Pages[R]):
+    \"\"\"One page of a list, which continues by itself: `async for invoice in await billing.aio.invoices.list()`.\"\"\"
+
+    def __aiter__(self) -> AsyncIterator[R]: ...
+
+class _HeldUsage:
+    hold: Hold
+    is_captured: bool
+    async def capture(self, properties: Mapping[str, object] | None = ..., **fields: object) -> Hold: ...
+"""
+AIO_METHODS = """
+    def __init__(self, billing: Host, *, threads: int = ...) -> None: ...
+    async def run(self, function: Callable[..., T], /, *path: Any, **named: Any) -> T: ...
+    async def audit(self, *, at_most: int = ..., recount: bool = ...) -> AuditReport: ...
+    async def receive_notice(
+        self, kind: str, organization_id: str, code: str | None, headers: Mapping[str, str], body: bytes
+    ) -> bool: ...
+    async def run_due(
+        self,
+        now: datetime | None = ...,
+        *,
+        immediate: bool = ...,
+        strict: bool = ...,
+        on_failure: Callable[[Job, Exception], None] | None = ...,
+    ) -> int: ...
+    async def view(self, record: object) -> Any: ...
+    async def close(self) -> None: ...
+    def stop(self) -> None: ...
+"""
+
+
+def aio_module() -> str:
+    """`usagebill/aio.pyi`."""
+    imports = Imports("usagebill.aio", pages=("usagebill.aio", "AsyncPages"))
+    classes = [
+        f'class _{kind.__name__}:\n    """{inspect.getdoc(kind)}"""\n' + "\n".join(verbs(kind, imports, "async def"))
+        for kind in RESOURCES.values()
+    ]
+    resources = [f"    {name}: _{kind.__name__}" for name, kind in RESOURCES.items()]
+    lines = [f'class Aio:\n    """{inspect.getdoc(Aio)}"""\n', *resources, AIO_METHODS]
+    body = "\n".join([*classes, *lines])
+    for module, names in (
+        ("typing", ("Any", "Protocol", "TypeVar")),
+        ("collections.abc", ("AsyncIterator", "Callable")),
+        ("usagebill.core.jobs", ("Job",)),
+        ("usagebill.operations.audit", ("AuditReport",)),
+        ("usagebill.records", ("Pages",)),
+    ):
+        for name in names:
+            imports.add(module, name)
+    return f"{MADE}\n{imports.lines(body)}\n{AIO_TAIL}\n{body}\n"
+
+
 def stubs() -> dict[str, str]:
     """Path of each stub below `src/` -> its text."""
     modules = sorted({kind.__module__ for kind in RESOURCES.values()})
     return {
+        "usagebill/aio.pyi": aio_module(),
         "usagebill/fields.pyi": fields_module(),
         "usagebill/records.pyi": records_module(),
         **{f"{module.replace('.', '/')}.pyi": resources_module(module) for module in modules},

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from time import monotonic, sleep
 from types import TracebackType
@@ -35,6 +35,7 @@ from usagebill.outside.payment_providers.kinds import HttpPaymentProviders
 from usagebill.outside.provider_calls import receive_notice
 from usagebill.outside.tax_provider import HttpTaxProvider, TaxProvider
 from usagebill.outside.vat_registry import HttpVatRegistry, VatRegistry
+from usagebill.process.event_loops import warn_if_blocking
 from usagebill.process.json_text import JsonObject, with_prefix
 from usagebill.process.logs import Log, plain_traceback
 from usagebill.process.settings import MailServer, Settings
@@ -52,6 +53,7 @@ from usagebill.storage.stores import store_at
 from usagebill.within import Within
 
 if TYPE_CHECKING:
+    from usagebill.aio import Aio
     from usagebill.operations.audit import AuditReport
 
 T = TypeVar("T")
@@ -186,6 +188,8 @@ class Billing(Resources):
 
     def close(self) -> None:
         """Close the store; it cannot be used afterwards."""
+        if "aio" in self.__dict__:
+            self.aio.stop()
         self.presence.end()
         clients = (self._courier, self._http_registry, self._http_tax_provider, self._http_bridge)
         for client in (*clients, self._http_payment_providers):
@@ -240,6 +244,7 @@ class Billing(Resources):
 
     def reading(self, question: Callable[[Reader], T], organization: Organization | None = None) -> T:
         """Run a query on one consistent snapshot."""
+        warn_if_blocking()
         chosen = organization or self.organization
 
         def ask(answers: Answers) -> T:
@@ -259,6 +264,7 @@ class Billing(Resources):
 
         Raises `ClockRefused` if the machine's clock is behind what the file has seen, or far ahead of it.
         """
+        warn_if_blocking()
         self.clock_watch.check()
         self.presence.touch()
         chosen = organization or self.organization
@@ -298,6 +304,14 @@ class Billing(Resources):
         """Let time pass after usage was billed or charges changed: what is received from now on came after that."""
         if divides_time and isinstance(self.clock, ManualClock):
             self.clock.tick()
+
+    @cached_property
+    def aio(self) -> Aio:
+        """Every operation as a coroutine, for asynchronous programs: `await billing.aio.events.create(...)`."""
+        # Most programs have no event loop.
+        from usagebill.aio import Aio
+
+        return Aio(self)
 
     def within(self, connection: object) -> Within:
         """The operations in a transaction of your own, open on a connection of psycopg 3 or SQLAlchemy (PostgreSQL)."""

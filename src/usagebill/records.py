@@ -149,17 +149,23 @@ class Pages(Page[R], Generic[R]):
 
     def __iter__(self) -> Iterator[R]:
         met: set[object] = set()
-        page = self
-        while True:
-            for item in page.items:
-                key = getattr(item, "id", None) or id(item)
-                if key not in met:
-                    met.add(key)
-                    yield item
-            is_last = page.total_count_is_exact and page.page * page.per_page >= page.total_count
-            if page.ask is None or not page.items or is_last:
-                return
-            page = page.ask(page.page + 1)
+        page: Pages[R] | None = self
+        while page is not None:
+            yield from page.unmet(met)
+            page = page.next_page()
+
+    def next_page(self) -> Pages[R] | None:
+        """Read the page after this one; None if this is the last."""
+        is_last = self.total_count_is_exact and self.page * self.per_page >= self.total_count
+        return None if self.ask is None or not self.items or is_last else self.ask(self.page + 1)
+
+    def unmet(self, met: set[object]) -> Iterator[R]:
+        """The records of this page that are not among those `met`, to which they are added."""
+        for item in self.items:
+            key = getattr(item, "id", None) or id(item)
+            if key not in met:
+                met.add(key)
+                yield item
 
 
 def view_of(reader: Reader, record: Any) -> Any:
