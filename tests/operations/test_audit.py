@@ -9,6 +9,7 @@ from decimal import Decimal
 
 import pytest
 from tests.builders import give_taxes
+from tests.operations.test_hold_audit import PLANTS as OF_HOLDS
 from tests.operations.test_ledger import PLANTS as OF_LEDGER
 from tests.operations.test_receipt_audit import PLANTS as OF_RECEIPTS
 from tests.operations.test_refund_audit import PLANTS as OF_REFUNDS
@@ -490,7 +491,9 @@ def test_each_kind_of_error_is_found(box: Scenario) -> None:
 
 
 def test_every_kind_of_finding_has_an_error_planted_for_it() -> None:
-    planted = {check for _, check in (*PLANTS, *OF_RECOUNTS, *OF_WALLETS, *OF_RECEIPTS, *OF_REFUNDS, *OF_LEDGER)}
+    planted = {
+        check for _, check in (*PLANTS, *OF_RECOUNTS, *OF_WALLETS, *OF_RECEIPTS, *OF_REFUNDS, *OF_LEDGER, *OF_HOLDS)
+    }
     # Wrong states of usage are planted in test_usage_states.py, wrong totals of lists in test_list_counts.py.
     assert planted | {"usage_states", "list_counts"} == set(CHECKS)
 

@@ -56,6 +56,7 @@ CHECKS = (
     "wallet_transaction",
     "wallet_funding",
     "prepaid",
+    "hold",
     "usage_states",
     "list_counts",
     "receipt",

@@ -27,6 +27,8 @@ from usagebill.core.coupons import AppliedCoupon, Coupon
 from usagebill.core.credit_notes import CreditNote, CreditNoteStatus
 from usagebill.core.customers import Customer
 from usagebill.core.fees import Fee, FeeType
+from usagebill.core.hold_audit import audited_hold
+from usagebill.core.holds import Hold
 from usagebill.core.invoices.life_cycle import (
     IN_ARREARS,
     ISSUED,
@@ -47,7 +49,7 @@ from usagebill.core.periods import Cycle, is_empty, max_zone_shift
 from usagebill.core.progressive_audit import InvoiceOfPeriod, ProgressivePeriod, audited_progressive
 from usagebill.core.recounts import Left
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
-from usagebill.core.tasks import BillCustomer, PostPast
+from usagebill.core.tasks import BillCustomer, ExpireHold, PostPast
 from usagebill.core.void_audit import audited_void
 from usagebill.core.wallet_audit import WalletLedger, audited_prepaid, audited_strays, audited_wallet
 from usagebill.core.wallet_transactions import TransactionType, WalletConsumption, WalletTransaction
@@ -55,6 +57,7 @@ from usagebill.core.wallets import Wallet
 from usagebill.operations.receipt_audit import audited_payments
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.payments import paid_and_kept_cents, paid_cents
+from usagebill.queries.removed_events import may_be_gone
 from usagebill.queries.subscriptions import plan_of
 from usagebill.queries.wallets import wallets_of_customer
 from usagebill.rating.recounts import Recounts, lost_events, recounted, recounted_without_invoice
@@ -194,6 +197,7 @@ def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
     for invoice in voided:
         notes.add(_audited_void(reader, invoice, uses))
     _audit_wallets(reader, customer, notes)
+    notes.add(_audited_holds(reader, customer))
     notes.add(audited_payments(reader, customer))
     if reader.tx.jobs.get(PostPast(customer_id=customer.id).key) is None:
         notes.add(audited_ledger(_books(reader, customer)))
@@ -305,6 +309,21 @@ def _audited_prepaid(reader: Reader, invoice: Invoice) -> Iterator[Finding]:
     fees = reader.tx.find(Fee, eq("invoice_id", invoice.id))
     gross = {fee.id: fee.amount_cents + fee.taxes_precise_amount_cents for fee in fees}
     yield from audited_prepaid(invoice, gross, (*paying, *returned, *sources), drawn)
+
+
+# Holds
+
+
+def _audited_holds(reader: Reader, customer: Customer) -> Iterator[Finding]:
+    for hold in reader.tx.each(Hold, eq("customer_id", customer.id), order=[asc("id")]):
+        id = hold.transaction_id
+        events = [] if id is None else reader.tx.events.named(hold.external_subscription_id, [id])
+        yield from audited_hold(
+            hold,
+            expiry_waits=reader.tx.jobs.get(ExpireHold(customer_id=customer.id, hold_id=hold.id).key) is not None,
+            event=next(iter(events), None),
+            is_event_kept=not may_be_gone(reader, hold.ended_at or reader.now),
+        )
 
 
 # Numbers
