@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from usagebill.core.audit import Finding
 from usagebill.core.events import Event
@@ -25,7 +26,7 @@ def audited_hold(hold: Hold, *, expiry_waits: bool, event: Event | None, is_even
             found=str(actual),
         )
 
-    seconds = round((hold.expires_at - hold.created_at).total_seconds())
+    seconds = (hold.expires_at - hold.created_at) // timedelta(seconds=1)
     if not HOLD_SECONDS.holds(seconds):
         yield found("seconds", "at most a day", seconds)
     is_open, is_captured = hold.status is HoldStatus.HELD, hold.status is HoldStatus.CAPTURED
