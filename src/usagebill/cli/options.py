@@ -18,6 +18,7 @@ from rich.table import Table
 from usagebill.billing import Billing
 from usagebill.core.errors import BillingError, Invalid, NotFound
 from usagebill.core.instants import parse_instant
+from usagebill.core.users import Role
 from usagebill.process.settings import Settings
 from usagebill.requests.refusals import word
 from usagebill.storage.addresses import in_schema, is_url, shown
@@ -87,6 +88,16 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+class _Domains(click.ParamType[tuple[str, ...]]):
+    """Domains, separated by commas."""
+
+    name = "domain,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        parts = value.split(",") if isinstance(value, str) else value
+        return tuple(part.strip().lower() for part in parts if part.strip())
+
+
 # Field of Settings -> the type of its option, and its help text.
 _SETTINGS: dict[str, tuple[Any, str]] = {
     "id_prefix": (str, "What the names of service-owned ids begin with."),
@@ -148,6 +159,14 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     "document_formats": (
         click.Choice(["locale", "reference"]),
         "Amounts, dates and addresses of documents: as readers of the language expect, or the reference's.",
+    ),
+    "oidc_issuer": (str, "The OpenID Connect provider at which users of the console may sign in, as https://..."),
+    "oidc_client_id": (str, "The id that the provider has given to this service."),
+    "oidc_client_secret": (str, "The secret that goes with it."),
+    "oidc_domains": (_Domains(), "Only e-mail addresses of these domains, separated by commas, are let in."),
+    "oidc_role": (
+        click.Choice([role.value for role in Role]),
+        "The role of those who sign in there and are no users yet; without it they are refused.",
     ),
 }
 

@@ -32,6 +32,7 @@ from usagebill.core.processes import ProcessKind
 from usagebill.http.app import FIRST_SEGMENTS
 from usagebill.http.proxies import LOOPBACK, checked_networks, checked_root
 from usagebill.operations import api_keys, users
+from usagebill.outside.openid import check_installed
 from usagebill.process.logs import Log, LogFormat, configure
 from usagebill.process.settings import Settings
 from usagebill.runtime.clock import SystemClock
@@ -233,6 +234,11 @@ def serve(
         proxies = checked_networks([text.strip() for text in trusted_proxies.split(",") if text.strip()])
     except ValueError as problem:
         raise click.UsageError(str(problem)) from problem
+    if settings.oidc_issuer is not None:
+        try:
+            check_installed()
+        except ModuleNotFoundError as problem:
+            raise click.ClickException(str(problem)) from problem
     configure(log_format, log_level)
     # The port first: a key that is created but never shown would be lost.
     with ExitStack() as stack:

@@ -31,6 +31,7 @@ from usagebill.core.errors import (
 )
 from usagebill.core.secrets import Secret
 from usagebill.operations.users import signed_in
+from usagebill.outside import openid
 from usagebill.process.rate_limit import RateLimit
 from usagebill.requests.refusals import word
 from usagebill.runtime.clock import MovedByHand
@@ -59,8 +60,11 @@ def console_app(billing: Billing, *, sandbox: MovedByHand | None = None) -> ASGI
 
     With the `sandbox` that `billing` belongs to, every page shows its clock and moves it.
 
-    Sessions belong to organizations: a user sees the one that the user was added to, whichever `billing` shows.
+    Sessions belong to organizations: a user sees the one that the user was added to, whichever `billing` shows. Raises
+    `ModuleNotFoundError` if the settings name an OpenID Connect provider, without the extra `oidc`.
     """
+    if billing.settings.oidc_issuer is not None:
+        openid.check_installed()
     limiter, attempts = CapacityLimiter(_THREADS), RateLimit(sign_in.MOST_A_MINUTE)
 
     def at_page(page: Page, request: Request, body: bytes) -> Response:
@@ -70,12 +74,22 @@ def console_app(billing: Billing, *, sandbox: MovedByHand | None = None) -> ASGI
     def signing_in(request: Request, body: bytes) -> Response:
         if request.method == "GET":
             return sign_in.asked(billing, request)
+        throttle(request)
+        form = form_of(body)
+        return (sign_in.wanted if "email" in form else sign_in.opened)(billing, request, form)
+
+    def throttle(request: Request) -> None:
         client = "" if request.client is None else request.client.host
         standing = attempts.count(client, billing.clock.now())
         if standing.remaining < 0:
             raise TooManyRequests
-        form = form_of(body)
-        return (sign_in.wanted if "email" in form else sign_in.opened)(billing, request, form)
+
+    def at_provider(request: Request, _: bytes) -> Response:
+        return sign_in.at_provider(billing, request)
+
+    def from_provider(request: Request, _: bytes) -> Response:
+        throttle(request)
+        return sign_in.from_provider(billing, request)
 
     def bare(_: Request, __: bytes) -> Response:
         raise NotFound("page")
@@ -103,6 +117,8 @@ def console_app(billing: Billing, *, sandbox: MovedByHand | None = None) -> ASGI
         routes=[
             Mount("/static", StaticFiles(packages=[("usagebill.console", "static")])),
             Route("/sign-in", served(signing_in), methods=["GET", "POST"]),
+            Route(sign_in.PROVIDER_PATH, served(at_provider), methods=["GET"]),
+            Route(f"{sign_in.PROVIDER_PATH}/answer", served(from_provider), methods=["GET"]),
             *pages,
             Route("/{rest:path}", served(bare)),
         ]

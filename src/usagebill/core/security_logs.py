@@ -198,9 +198,9 @@ def _session_event(change: Change) -> SecurityEvent | None:
     old, new = change.old, change.new
     if new is None:
         return None
-    if old is None:
+    if old is None and new.opened_at is None:
         return SecurityEvent("user.link_created", {"user_id": new.user_id, "session_id": new.id})
-    if old.opened_at is None and new.opened_at is not None:
+    if (old is None or old.opened_at is None) and new.opened_at is not None:
         return SecurityEvent("user.new_device_logged_in", {"user_id": new.user_id, "session_id": new.id})
     if old.ended_at is None and new.ended_at is not None and new.opened_at is not None:
         return SecurityEvent("user.session_ended", {"user_id": new.user_id, "session_id": new.id})

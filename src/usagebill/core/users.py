@@ -98,6 +98,18 @@ class UserSession:
     client: str | None = None
 
 
+def is_same_address(one: str, other: str) -> bool:
+    """Whether two addresses differ in the case of ASCII letters at most: providers write them as they like."""
+    return one == other or (one.isascii() and other.isascii() and one.lower() == other.lower())
+
+
+def is_of_domain(email: str, domains: Iterable[str]) -> bool:
+    """Whether an address is of one of these domains; without domains any is."""
+    named = list(domains)
+    own = email.rpartition("@")[2]
+    return not named or any(is_same_address(own, domain) for domain in named)
+
+
 def is_live(session: UserSession, now: datetime) -> bool:
     """Whether the link can be opened at `now`, or the browser is signed in."""
     return session.ended_at is None and now < session.expires_at

@@ -25,6 +25,7 @@ from usagebill.core.users import (
     User,
     UserSession,
     is_live,
+    is_same_address,
 )
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, value_or
@@ -164,6 +165,35 @@ def askers(tx: Transaction, email: str) -> Sequence[tuple[Organization, User]]:
     return [(organization, user) for organization, user in found if organization is not None]
 
 
+def named_by_provider(tx: Transaction, email: str) -> Sequence[tuple[Organization, User]]:
+    """The users whom a provider means by this address, each of another organization: case matters only between two."""
+    alike = [user for user in tx.find(User) if is_same_address(user.email, email)]
+    exact = [user for user in alike if user.email == email]
+    found = ((tx.get(Organization, user.organization_id), user) for user in exact or alike)
+    return [(organization, user) for organization, user in found if organization is not None]
+
+
+def admit(work: Work, email: str, role: Role) -> User:
+    """The user with this address, who is added with this role. Whoever was removed is not added again by this.
+
+    Raises `Unauthorized`.
+    """
+    known = work.tx.find(User, deleted=True)
+    alike = [user for user in known if is_same_address(user.email, email)]
+    present_one = next((user for user in alike if user.deleted_at is None), None)
+    if present_one is None and alike:
+        raise Unauthorized
+    return present_one or _added(work, email, role)
+
+
+def sign_in(work: Work, user_id: str, browser: Secret) -> SignedIn:
+    """Sign a user in whom a provider has named; from now on `browser` is the session's token. Raises `NotFound`."""
+    user = get(work, user_id)
+    session = _opened(work, _new_session(work, user, browser, SESSION_LASTS), browser)
+    work.tx.insert(session)
+    return SignedIn(organization=work.organization, user=user, session=session)
+
+
 def link_of_first(work: Work) -> SignInLink | None:
     """A link for the first administrator, who is added if there are no users; None once anybody has signed in."""
     if work.tx.first(UserSession, present("opened_at")) is not None:
@@ -217,16 +247,20 @@ def open_link(work: Work, token: str, browser: Secret) -> SignedIn:
     Raises `Unauthorized`.
     """
     found = _found(work.tx, token, work.now, opened=False)
-    session = replace(
-        found.session,
+    session = _opened(work, found.session, browser)
+    work.tx.replace(session)
+    return replace(found, session=session)
+
+
+def _opened(work: Work, session: UserSession, browser: Secret) -> UserSession:
+    return replace(
+        session,
         value_hash=hash_of(browser.value),
         opened_at=work.now,
         expires_at=work.now + SESSION_LASTS,
         updated_at=work.now,
         client=None if work.actor.client is None else work.actor.client[:_CLIENT_LENGTH],
     )
-    work.tx.replace(session)
-    return replace(found, session=session)
 
 
 def acting_as(actor: Actor, user: User) -> Actor:
@@ -274,19 +308,23 @@ def _end_links(work: Work, user: User) -> None:
 
 def new_link(work: Work, user: User, lasts: timedelta) -> SignInLink:
     """A link that signs the user in, once, for so long; earlier ones stay valid."""
-    token = secrets.token_urlsafe(32)
-    made = UserSession(
+    token = Secret(secrets.token_urlsafe(32))
+    made = _new_session(work, user, token, lasts)
+    work.tx.insert(made)
+    address = f"{work.settings.public_url.rstrip('/')}/console/sign-in?link={quote(token.value)}"
+    return SignInLink(user=user, address=Secret(address), expires_at=made.expires_at)
+
+
+def _new_session(work: Work, user: User, token: Secret, lasts: timedelta) -> UserSession:
+    return UserSession(
         id=work.new_id(),
         organization_id=user.organization_id,
         user_id=user.id,
-        value_hash=hash_of(token),
+        value_hash=hash_of(token.value),
         created_at=work.now,
         updated_at=work.now,
         expires_at=work.now + lasts,
     )
-    work.tx.insert(made)
-    address = f"{work.settings.public_url.rstrip('/')}/console/sign-in?link={quote(token)}"
-    return SignInLink(user=user, address=Secret(address), expires_at=made.expires_at)
 
 
 def _address(work: Work, text: str | None, own_id: str | None = None) -> str:

@@ -8,10 +8,12 @@ from typing import Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from usagebill.core.contacts import is_email
+from usagebill.core.users import Role
 
 # A hundred years.
 _MOST_LOG_DAYS = 36_525
 _MOST_DOCUMENT_YEARS = 100
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _MAIL_PORTS = {"smtp": 25, "smtps": 465}
 
 
@@ -98,7 +100,10 @@ class Settings:
     of `/metrics`; without one there are no metrics. With `ready_max_age`, `/ready` is 503 while a job has been due for
     that many seconds. `strict`: the API refuses unknown fields and fractions in integer fields instead of ignoring or
     truncating them. A single request opts in with the header `Usagebill-Strict: true`. `termination_alert_days`: how
-    many days before its planned end a subscription's termination is announced.
+    many days before its planned end a subscription's termination is announced. `oidc_issuer` is the OpenID Connect
+    provider at which users of the console may sign in, as the client `oidc_client_id` (with `oidc_client_secret`,
+    unless it is a public one); the extra `oidc` has what this needs. `oidc_domains`: only e-mail addresses of these
+    domains are let in. With `oidc_role`, whoever has such an address and is no user yet is added, with this role.
     """
 
     id_prefix: str = "svc_"
@@ -132,6 +137,11 @@ class Settings:
     metrics_key: str | None = field(default=None, repr=False)
     ready_max_age: float | None = None
     strict: bool = False
+    oidc_issuer: str | None = None
+    oidc_client_id: str | None = None
+    oidc_client_secret: str | None = field(default=None, repr=False)
+    oidc_domains: tuple[str, ...] = ()
+    oidc_role: str | None = None
 
     def changed(self) -> dict[str, object]:
         """The settings that differ from their defaults; of those that may hold a secret, only that they do."""
@@ -155,3 +165,24 @@ class Settings:
             MailServer.at(self.smtp_url)
         if self.email_from and ("," in self.email_from or not is_email(self.email_from)):
             raise ValueError(f"e-mails come from one address, such as billing@example.com, not {self.email_from!r}")
+        self._check_oidc()
+
+    def _check_oidc(self) -> None:
+        if self.oidc_issuer is None:
+            if self.oidc_client_id or self.oidc_client_secret or self.oidc_domains or self.oidc_role:
+                raise ValueError("the settings of OpenID Connect need its issuer, oidc_issuer")
+            return
+        parts = urlsplit(self.oidc_issuer)
+        is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _THIS_MACHINE)
+        if not is_safe or not parts.hostname or parts.query or parts.fragment or parts.username:
+            raise ValueError(f"an issuer of OpenID Connect is an https:// address, not {self.oidc_issuer!r}")
+        if not self.oidc_client_id:
+            raise ValueError("OpenID Connect needs the id that the provider has given to this client, oidc_client_id")
+        for domain in self.oidc_domains:
+            if not is_email(f"a@{domain}"):
+                raise ValueError(f"oidc_domains are domains such as example.com, not {domain!r}")
+        if self.oidc_role is not None and self.oidc_role not in tuple(Role):
+            raise ValueError(f"oidc_role is one of {', '.join(Role)}, not {self.oidc_role!r}")
+        if self.oidc_role is not None and not self.oidc_domains:
+            # At a public provider that would be everybody.
+            raise ValueError("with oidc_role users are added by themselves: name their oidc_domains")
