@@ -153,7 +153,6 @@ def _operation(endpoint: Endpoint, method: str, inputs: _Inputs, views: Views) -
             **{
                 str(status): {"$ref": f"#/components/responses/{known}"}
                 for status, (known, _) in ERRORS.items()
-                if status != 405 or method != "GET"
             },
         },
     }
