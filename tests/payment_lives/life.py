@@ -492,7 +492,8 @@ class Life:
             self._differ(f"refunds of {account.code}", given, back)
             disputed = {id for id, item in payments.items() if item.status == "dispute_lost"}
             self._differ(f"disputes of {account.code}", account.disputed, disputed)
-            cash = sum(cents - account.refunded(id) for id, cents in taken.items() if id not in account.disputed)
+            # A refund may succeed although its charge was returned meanwhile.
+            cash = sum(taken.get(id, 0) - account.refunded(id) for id in charges if id not in account.disputed)
             booked = [
                 item.amount_cents
                 for item in movements

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.payment_providers.test_lives import Life, living
+from tests.payment_providers.test_received_on import succeeded, under_way
 from tests.payment_servers.adyen import AdyenServer
 from tests.payment_servers.gocardless import GoCardlessServer
 from tests.payment_servers.server import Notice
@@ -342,3 +343,21 @@ def test_a_second_dispute_and_the_end_of_the_first_one_are_told_in_any_order(
         box.travel_to("2024-03-06T12:00:00Z")
         life.notice(WON[server][0](provider, charge))
         assert ledger(life) == {"cash": 1050, "revenue": -1050}
+
+
+@pytest.mark.parametrize("case", RETURNED.values(), ids=RETURNED)
+def test_a_return_that_is_told_before_the_success_of_its_charge_counts(case: Case, box: Scenario) -> None:
+    server = case.server(now=lambda: box.now)
+    with living(box, server, case.currency) as life:
+        under_way(life, server)
+        invoice = life.invoice()
+        paid = succeeded(server)
+        charge = list(getattr(server, "intents", None) or server.payments)[-1]
+        life.notice(case.say(server, charge))
+        assert life.reread(invoice)["payment_status"] == "failed"
+        for _ in range(2):
+            life.notice(paid)
+        assert (the_payment(life)["payment_status"], life.unhandled()) == ("failed", [])
+        assert life.reread(invoice)["total_due_amount_cents"] == 1050
+        assert ledger(life) == {"receivable": 1050, "revenue": -1050}
+        assert box.billing.audit().findings == ()

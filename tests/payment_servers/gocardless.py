@@ -162,6 +162,8 @@ class GoCardlessServer(PaymentServer):
         if fields["total_amount_confirmation"] != total:
             message = "The total amount confirmation given did not equal the actual total amount"
             raise Refused(422, self.error(422, "total_amount_confirmation_invalid", message))
+        if payment["status"] in ("failed", "cancelled", "charged_back"):
+            raise Refused(422, self.error(422, "refund_is_invalid", "What was not paid cannot be refunded"))
         if total > payment["amount"]:
             raise Refused(422, self.error(422, "available_refund_amount_insufficient", "It is more than was paid"))
         payment["amount_refunded"] = total

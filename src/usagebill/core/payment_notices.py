@@ -74,7 +74,8 @@ def followed(payment: Payment, moved: PaymentMoved, *, method_id: str | None, no
         payment,
         amount_cents=payment.amount_cents if received is None else received,
         provider_payment_id=moved.provider_payment_id,
-        status=moved.status,
+        # Its success, which is older, may be told later.
+        status=TakenBack.RETURNED.value if moved.undoes else moved.status,
         payment_status=moved.payment_status,
         error_code=moved.error_code or (None if payment.error_code == OUTCOME_UNKNOWN else payment.error_code),
         method=moved.method or payment.method,
@@ -110,9 +111,7 @@ def why_not_recorded(moved: PaymentMoved, collectable: Collectable | None) -> st
     Without success nothing was paid, and the page is still there.
     """
     if moved.payable_id is None or moved.payable_type is None:
-        # What undoes a payment names nothing but that.
-        is_undone = moved.is_current and moved.payment_status == ChargeStatus.FAILED
-        return TOO_EARLY if is_undone or moved.payment_id is not None else NOTHING
+        return TOO_EARLY if moved.undoes or moved.payment_id is not None else NOTHING
     if collectable is None:
         return f"{moved.payable_type} {moved.payable_id} is not known"
     if not moved.creates:

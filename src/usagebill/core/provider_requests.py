@@ -490,6 +490,12 @@ class PaymentMoved:
     method: MethodDetails | None = None
     known_as: tuple[str, ...] = ()
 
+    @property
+    def undoes(self) -> bool:
+        """Whether it undoes a payment that has succeeded: such news names nothing but the payment."""
+        is_failure = self.is_current and self.payment_status is ChargeStatus.FAILED
+        return is_failure and self.payable_id is None and self.payment_id is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefundMoved:
