@@ -178,7 +178,9 @@ def test_one_top_up_follows_another_without_end(interval: RuleInterval, created:
 
 
 def test_a_rule_that_cannot_work_is_unsound() -> None:
-    assert rule_is_sound(rule(threshold_credits="-5"))
+    assert rule_is_sound(rule(threshold_credits="-5", granted_credits="1"))
+    # It would never top up anything.
+    assert not rule_is_sound(rule(threshold_credits="-5"))
     assert rule_is_sound(monthly())
     assert not rule_is_sound(rule(trigger=RuleTrigger.INTERVAL))
     assert not rule_is_sound(rule(method=RuleMethod.TARGET))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 from io import BytesIO
 
@@ -77,6 +78,22 @@ def test_totals_are_never_alone_on_a_page_and_never_split() -> None:
         assert all(total.amount in text for page in of.pages for total in page.totals), lines
         # An item stands above them, below the heads of its columns.
         assert text.index("Item") < text.index("Shown ") < text.index("Subtotal (excl. tax)"), lines
+
+
+@pytest.mark.slow
+def test_no_item_and_no_footer_is_alone_on_a_page_and_tiers_stay_with_their_subtotal() -> None:
+    ranges = [
+        {"from_value": at, "to_value": at + 1, "units": "1", "per_unit_amount": "1", "per_unit_total_amount": "1"}
+        for at in range(5)
+    ]
+    for lines in range(18, 40):
+        plain = invoice(lines)
+        tiers = fee("tiers", 500, fee_type="charge", amount_details={"graduated_ranges": ranges})
+        drawn = pages(invoice_content(replace(plain, fees=(*plain.fees, tiers))))
+        (tiered,) = (text for text in map("\n".join, drawn) if "Shown tiers" in text)
+        assert tiered.count("Fee per unit") == len(ranges), lines
+        assert re.search(r"Subtotal\s", tiered), lines
+        assert all(page.count("Shown ") >= 1 for page in map("\n".join, drawn)), lines
 
 
 def test_every_page_says_which_of_how_many_it_is() -> None:

@@ -93,7 +93,9 @@ def rule_is_sound(rule: RecurringTransactionRule) -> bool:
     if rule.trigger == RuleTrigger.INTERVAL and rule.interval is None:
         return False
     if rule.method == RuleMethod.FIXED:
-        return not rule.grants_target_top_up
+        # One at an interval without credits may stand still until it is given some; a threshold without is a slip.
+        is_empty = rule.paid_credits.is_zero() and rule.granted_credits.is_zero()
+        return not rule.grants_target_top_up and not (is_empty and rule.trigger == RuleTrigger.THRESHOLD)
     target = rule.target_ongoing_balance
     return target is not None and (rule.trigger == RuleTrigger.INTERVAL or target >= rule.threshold_credits)
 

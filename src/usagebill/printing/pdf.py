@@ -59,6 +59,8 @@ _LEAST_NAME = 0.28
 _MOST_NUMBERS = 0.5
 # Also for empty cells: their default, Helvetica, is not embedded.
 _FONT = ("FONTNAME", (0, 0), (-1, -1), REGULAR)
+# A fee of more rows than this may be split between its parts.
+_LONGEST_GROUP = 12
 # Totals higher than this may be split.
 _HIGHEST_TOTALS = 150 * mm
 _SIZE, _SMALL = 8.5, 7.5
@@ -215,14 +217,20 @@ class _Printer:
         for position, page in enumerate(content.pages):
             if position:
                 story.append(PageBreak())
-            story += self._page(page)
-        for note in content.notes:
-            story += [Spacer(0, 4 * mm), *self._texts(note)]
-        for section in content.sections:
-            story += [Spacer(0, 5 * mm), *self._texts(section.title, "strong"), *self._texts(section.text)]
-        if content.footer:
-            story += [Spacer(0, 6 * mm), *self._texts(content.footer, "small")]
+            is_last = position == len(content.pages) - 1
+            story += self._page(page, self._end(content) if is_last else [])
         return story
+
+    def _end(self, content: Content) -> list[Flowable]:
+        """What follows the last table."""
+        end: list[Flowable] = []
+        for note in content.notes:
+            end += [Spacer(0, 4 * mm), *self._texts(note)]
+        for section in content.sections:
+            end += [Spacer(0, 5 * mm), *self._texts(section.title, "strong"), *self._texts(section.text)]
+        if content.footer:
+            end += [Spacer(0, 6 * mm), *self._texts(content.footer, "small")]
+        return end
 
     def _grid(self, rows: Sequence[list[Any]], widths: Sequence[float], *more: tuple[Any, ...]) -> Grid:
         style: list[tuple[Any, ...]] = [
@@ -249,21 +257,27 @@ class _Printer:
             columns.append(self._cells(block, _WIDTH / 2 - _GUTTER))
         return [list(row) for row in zip_longest(*columns, fillvalue="")]
 
-    def _page(self, page: Page) -> list[Flowable]:
+    def _page(self, page: Page, end: Sequence[Flowable] = ()) -> list[Flowable]:
+        """The page, and what ends the document: a short end stays with the totals, and so is never alone on a page."""
         story: list[Flowable] = []
         if page.heading:
             story += [*self._texts(page.heading, "heading"), Spacer(0, 3 * mm)]
         totals = self._totals(page.totals) if page.totals else None
-        together = totals is not None and totals.wrap(_WIDTH, A4[1])[1] <= _HIGHEST_TOTALS
+        height = 0.0 if totals is None else totals.wrap(_WIDTH, A4[1])[1]
+        together = totals is not None and height <= _HIGHEST_TOTALS
+        is_short = together and page.tables and height + _height(end) <= _HIGHEST_TOTALS
         for position, table in enumerate(page.tables, start=1):
             # Totals move to the next page only together with the rows above them.
-            last = together and position == len(page.tables)
-            story += [self._table(table, totals if last else None), Spacer(0, 4 * mm)]
+            below: list[Flowable] = []
+            if totals is not None and together and position == len(page.tables):
+                below = [totals, *(end if is_short else ())]
+            story += [self._table(table, below), Spacer(0, 4 * mm)]
         if totals is not None and not (together and page.tables):
             story.append(totals)
-        return story
+        return story if is_short else [*story, *end]
 
-    def _table(self, table: Table, totals: Grid | None = None) -> Grid:
+    def _table(self, table: Table, below: Sequence[Flowable] = ()) -> Grid:
+        """The table, and in its last row what stays with the row above it."""
         count = len(table.columns)
         widths, scale = _widths(table)
         rows: list[list[Any]]
@@ -275,9 +289,10 @@ class _Printer:
             ("LEFTPADDING", (0, 0), (0, -1), 0),
             ("RIGHTPADDING", (-1, 0), (-1, -1), 0),
         ]
-        first = 0
-        for position, row in enumerate(table.rows):
-            above, first = first, len(rows)
+        starts: list[int] = []
+        for row in table.rows:
+            first = len(rows)
+            starts.append(first)
             indent = 0 if row.kind == "fee" else _INDENT
             numbers = _numbers(row, count)
             # A name without a number beside it gets the whole width.
@@ -295,13 +310,11 @@ class _Printer:
                     ("BOTTOMPADDING", (0, first), (-1, last - 1), 0),
                     ("TOPPADDING", (0, first + 1), (-1, last), 0),
                 ]
-            if above and (row.kind == "subtotal" or (row.kind == "part" and table.rows[position - 1].kind == "fee")):
-                # Neither a fee's name nor its subtotal may be alone on a page.
-                style.append(("NOSPLIT", (0, first - 1), (-1, first)))
         bottom = len(rows) - 1
+        style += [("NOSPLIT", (0, start), (-1, end)) for start, end in _kept_together(table.rows, starts, bottom)]
         style.append(("LINEBELOW", (0, bottom), (-1, bottom), 0.75, _LINE))
-        if totals is not None:
-            rows.append([totals, *[""] * (count - 1)])
+        if below:
+            rows.append([list(below), *[""] * (count - 1)])
             style += [
                 ("SPAN", (0, -1), (-1, -1)),
                 ("RIGHTPADDING", (0, -1), (-1, -1), 0),
@@ -346,6 +359,30 @@ class _Printer:
             ]
         )
         return Grid(rows, colWidths=[labels, amounts], style=look, hAlign="RIGHT")
+
+
+def _height(flowables: Sequence[Flowable]) -> float:
+    return sum(float(flowable.wrap(_WIDTH, A4[1])[1]) for flowable in flowables)
+
+
+def _kept_together(items: Sequence[Row], starts: Sequence[int], bottom: int) -> Iterator[tuple[int, int]]:
+    """Rows of a grid that stay on one page, from one to another: `starts` are the first rows of the items.
+
+    A fee of several parts stays whole, unless it is long; then neither its name nor its subtotal is alone. Nor is the
+    first or last item of the table.
+    """
+    ends = [start - 1 for start in starts[1:]] + [bottom]
+    group = 0
+    for at, item in enumerate(items):
+        if item.kind == "fee":
+            group = at
+        elif item.kind == "subtotal" and ends[at] - starts[group] < _LONGEST_GROUP:
+            yield starts[group], ends[at]
+        elif item.kind == "subtotal" or items[at - 1].kind == "fee":
+            yield starts[at] - 1, starts[at]
+    if len(items) > 1:
+        yield ends[0], starts[1]
+        yield starts[-1] - 1, starts[-1]
 
 
 def _numbers(row: Row, columns: int) -> tuple[str, ...]:

@@ -267,6 +267,35 @@ def test_several_subscriptions_are_summed_up_first_then_each_has_its_page() -> N
     assert totals(of)[-1] == ("Total", "€5.10")
 
 
+def test_parts_of_an_upgrade_say_their_plans_and_days() -> None:
+    first: dict[str, Any] = {
+        "from_datetime": datetime(2024, 1, 1, tzinfo=UTC),
+        "to_datetime": datetime(2024, 1, 15, tzinfo=UTC),
+    }
+    later: dict[str, Any] = {
+        "from_datetime": datetime(2024, 1, 16, tzinfo=UTC),
+        "to_datetime": datetime(2024, 1, 31, tzinfo=UTC),
+    }
+    of = source(
+        (
+            fee("a", 200, fee_type="charge", subscription_id="s1", **first),
+            fee("b", 300, fee_type="subscription", subscription_id="s2", **later),
+        ),
+        invoice_type="subscription",
+        subscription_names={"s1": "Production", "s2": "Production"},
+        plans={"s1": plan("Basic"), "s2": plan("Pro")},
+        periods=(period("s1", NOW), period("s2", NOW)),
+        total_amount_cents=500,
+    )
+    content = invoice_content(of)
+    [summary] = content.pages[0].tables
+    assert [(row.name, row.notes) for row in summary.rows] == [
+        ("Production - Basic", ("From Jan 1, 2024 to Jan 15, 2024",)),
+        ("Production - Pro", ("From Jan 16, 2024 to Jan 31, 2024",)),
+    ]
+    assert [page.heading for page in content.pages[1:]] == ["Production - Basic details", "Production - Pro details"]
+
+
 def threshold(cents: int, *, recurring: bool, usage: int) -> AppliedThreshold:
     return AppliedThreshold(
         id=f"t{cents}",

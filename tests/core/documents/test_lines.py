@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from usagebill.core.documents.content import Row
-from usagebill.core.documents.lines import Naming, fee_name, fee_rows, ordered, shown_fees
+from usagebill.core.documents.lines import Naming, fee_name, fee_rows, is_average, ordered, shown_fees
 from usagebill.core.documents.words import words_of
 from usagebill.core.fees import Fee, FeeItem, FeeType
 from usagebill.core.invoices.records import BilledPlan
@@ -170,11 +170,22 @@ def test_amounts_of_a_pricing_unit_are_converted_at_the_end() -> None:
 
 
 def test_notes_tell_prorated_units_and_breakdowns() -> None:
-    naming = replace(NAMING, averaged=frozenset({"c1"}), per_second=frozenset({"c2"}))
-    assert fee_rows(fee(charge_id="c1"), naming)[0].notes == ("The unit price is an average: units are prorated",)
+    naming = replace(NAMING, averaged=frozenset({"f1"}), per_second=frozenset({"c2"}))
+    assert fee_rows(fee(id="f1", charge_id="c1"), naming)[0].notes == (
+        "The unit price is an average: units are prorated",
+    )
     assert fee_rows(fee(charge_id="c2"), naming)[0].notes == ("Units are prorated per second",)
     shown = ({"presentation_by": {"region": "eu"}, "units": "2.5"}, {"presentation_by": {"region": None}, "units": "1"})
     assert fee_rows(fee(presentation_breakdowns=shown), naming)[0].notes == ("eu: 2.5", "-: 1")
+
+
+def test_the_unit_price_of_a_whole_period_is_no_average() -> None:
+    seat = {"amount": "30"}
+    assert not is_average(fee(precise_unit_amount=Decimal("30.0")), seat)
+    assert is_average(fee(precise_unit_amount=Decimal("15.4839")), seat)
+    tiers = {"graduated_ranges": [{"units": "2", "per_unit_amount": "9"}, {"units": "1", "per_unit_amount": "8"}]}
+    assert not is_average(fee(units=Decimal(3), amount_details=tiers), {})
+    assert is_average(fee(units=Decimal(4), amount_details=tiers), {})
 
 
 def test_an_add_on_says_what_it_is_and_when() -> None:

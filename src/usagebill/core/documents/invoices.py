@@ -186,14 +186,33 @@ def _summary(source: InvoiceSource, naming: Naming, fees: dict[str, list[Fee]]) 
     rows: list[Row] = []
     for id, subscription_fees in fees.items():
         other_fees = [fee for fee in subscription_fees if fee.fee_type != FeeType.COMMITMENT]
-        name = source.subscription_names.get(id, "")
-        rows.append(Row(name=name, amount=_money(source, sum(fee.amount_cents for fee in other_fees))))
+        name = _part_name(source, id)
+        cents = sum(fee.amount_cents for fee in other_fees)
+        rows.append(Row(name=name, amount=_money(source, cents), notes=tuple(_days(source, naming, subscription_fees))))
         rows += [
             Row(name=f"{name} - {fee_name(fee, naming)}", amount=_money(source, fee.amount_cents))
             for fee in subscription_fees
             if fee.fee_type == FeeType.COMMITMENT
         ]
     return Table(columns=(words.item, words.amount), rows=tuple(rows))
+
+
+def _part_name(source: InvoiceSource, id: str) -> str:
+    """The name of a subscription; with its plan if another one has the same name, as after an upgrade."""
+    name = source.subscription_names.get(id, "")
+    plan = source.plans.get(id)
+    if plan is None or list(source.subscription_names.values()).count(name) < _TWO:
+        return name
+    return f"{name} - {plan.shown_name}" if name != plan.shown_name else name
+
+
+def _days(source: InvoiceSource, naming: Naming, fees: Sequence[Fee]) -> Iterable[str]:
+    """The days that the fees of a subscription are for."""
+    shown = shown_fees(fees, progressive=source.invoice.invoice_type == InvoiceType.PROGRESSIVE_BILLING)
+    windows = [window for window in (_window(source, fee, naming.zone) for fee in shown) if window is not None]
+    if windows:
+        start, end = min(first for first, _ in windows), max(last for _, last in windows)
+        yield naming.words.period.format(start=date_text(start, naming.locale), end=date_text(end, naming.locale))
 
 
 def _subscription_page(source: InvoiceSource, naming: Naming, id: str, *, with_total: bool = False) -> Page:
@@ -218,7 +237,7 @@ def _subscription_page(source: InvoiceSource, naming: Naming, id: str, *, with_t
         cents = sum(fee.amount_cents for fee in fees) - sum(credit.amount_cents for credit in billed)
         totals += [Total(label=words.billed_already, amount=_money(source, -credit.amount_cents)) for credit in billed]
         totals.append(Total(label=words.total, amount=_money(source, cents), strong=True))
-    name = source.subscription_names.get(id)
+    name = _part_name(source, id)
     return Page(heading=words.details.format(name=name) if name else None, tables=tuple(tables), totals=tuple(totals))
 
 

@@ -22,7 +22,7 @@ from usagebill.core.documents.locales import (
 from usagebill.core.documents.words import Words
 from usagebill.core.fees import CHARGE_TYPES, Fee, FeeType
 from usagebill.core.invoices.records import BilledPlan
-from usagebill.core.numbers import ONE, ZERO, divide, round_to
+from usagebill.core.numbers import ONE, ZERO, divide, round_to, total
 
 _Part = Mapping[str, object]
 _HUNDREDTHS = Decimal(100)
@@ -171,16 +171,25 @@ def fee_rows(fee: Fee, naming: Naming) -> list[Row]:
     ]
 
 
+def is_average(fee: Fee, properties: _Part) -> bool:
+    """Whether the unit price of a prorated fee is none of its charge's, whose properties these are: some of its units
+    were there for a part of the period only.
+    """
+    ranges = fee.amount_details.get("graduated_ranges")
+    if isinstance(ranges, (list, tuple)):
+        return total(_number(range_, "units") for range_ in ranges if isinstance(range_, Mapping)) != fee.units
+    return "amount" not in properties or _number(properties, "amount") != fee.precise_unit_amount
+
+
 def _notes(fee: Fee, naming: Naming) -> Iterable[str]:
     words, locale = naming.words, naming.locale
     if fee.true_up_parent_fee_id:
         yield words.true_up_note
     if "fixed_fee_unit_amount" in fee.amount_details and fee.events_count is not None:
         yield words.events.format(count=fee.events_count)
-    charge_id = fee.charge_id or fee.fixed_charge_id or ""
-    if charge_id in naming.per_second:
+    if fee.charge_id in naming.per_second:
         yield words.per_second
-    elif charge_id in naming.averaged:
+    elif fee.id in naming.averaged:
         yield words.average
     if fee.fee_type == FeeType.ADD_ON:
         if fee.description:

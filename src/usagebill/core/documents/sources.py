@@ -21,7 +21,8 @@ class InvoiceSource:
 
     `customer` is the customer as stored with the invoice, `locale` one of `FORMATS`, `zone` the time zone of its days.
     `subscription_names` and `plans` are keyed by subscription id, `coupons` by applied coupon id, `country_names` by
-    country code. `averaged` and `per_second` hold the ids of charges and fixed charges with prorated units.
+    country code. `averaged` holds the ids of fees whose unit price is an average, since units were there for a part of
+    the period, and `per_second` those of charges whose units are weighted by the second.
     """
 
     invoice: Invoice

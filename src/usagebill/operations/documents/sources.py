@@ -11,6 +11,7 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.coupons import AppliedCoupon
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.customers import Customer
+from usagebill.core.documents.lines import is_average
 from usagebill.core.documents.locales import written
 from usagebill.core.documents.sources import CreditNoteSource, InvoiceSource, ReceiptSource
 from usagebill.core.fees import Fee
@@ -108,18 +109,21 @@ def _locale(customer: Mapping[str, object]) -> str | None:
 
 
 def _prorated(reader: Reader, fees: tuple[Fee, ...]) -> tuple[frozenset[str], frozenset[str]]:
-    """The ids of charges and fixed charges prorated by the day, and those weighted by the second."""
+    """The ids of fees prorated by the day whose unit price is an average, and of charges weighted by the second."""
     averaged, per_second = set(), set()
-    for id, version in {(fee.charge_id, fee.price_version) for fee in fees if fee.charge_id}:
-        then = reader.as_of(version)
-        charge = then.tx.get(Charge, id, deleted=True)
-        metric = None if charge is None else then.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
-        if metric is not None and AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL:
-            per_second.add(id)
-        elif charge is not None and charge.prorated:
-            averaged.add(id)
-    for id, version in {(fee.fixed_charge_id, fee.price_version) for fee in fees if fee.fixed_charge_id}:
-        fixed = reader.as_of(version).tx.get(FixedCharge, id, deleted=True)
-        if fixed is not None and fixed.prorated:
-            averaged.add(id)
+    for fee in fees:
+        then = reader.as_of(fee.price_version)
+        if fee.charge_id:
+            charge = then.tx.get(Charge, fee.charge_id, deleted=True)
+            metric = None if charge is None else then.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
+            if metric is not None and AGGREGATIONS[metric.aggregation_type].accumulation is Accumulation.LEVEL:
+                per_second.add(fee.charge_id)
+            elif charge is not None and charge.prorated:
+                chosen = (filter_ for filter_ in charge.filters if filter_.id == fee.charge_filter_id)
+                if is_average(fee, next((filter_.properties for filter_ in chosen), charge.properties)):
+                    averaged.add(fee.id)
+        elif fee.fixed_charge_id:
+            fixed = then.tx.get(FixedCharge, fee.fixed_charge_id, deleted=True)
+            if fixed is not None and fixed.prorated and is_average(fee, fixed.properties):
+                averaged.add(fee.id)
     return frozenset(averaged), frozenset(per_second)
