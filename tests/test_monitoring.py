@@ -81,10 +81,9 @@ def test_a_file_with_nothing_to_do_is_fine(file: str) -> None:
     assert report["jobs"]["oldest_due_seconds"] == 0
     text = CliRunner().invoke(main, ["status", "--db", file]).stdout
     assert text.splitlines()[-1] == "ok"
-    # Nobody has counted yet, so nothing is said about how many there are.
-    assert "unbilled  not counted yet; `usagebill events unbilled` counts now" in text
+    assert "unbilled  none\n" in text
     assert "next run  none" in text
-    assert (report["events_unbilled"], report["events_unbilled_counted_at"]) == (None, None)
+    assert report["events_unbilled"] == {}
 
 
 def test_status_tells_the_count_of_unbilled_events_with_its_time(file: str) -> None:
@@ -96,11 +95,28 @@ def test_status_tells_the_count_of_unbilled_events_with_its_time(file: str) -> N
         billing.run_due()
         counted = standing(billing.store, billing.clock.now())
         assert (counted.unbilled, counted.unbilled_at) == ({"subscription_not_found": 1}, clock.now())
+        billing.events.create(transaction_id="t2", external_subscription_id="nobody", code="calls")
+    # What came since the worker's count is told too.
     report = status(file, "--max-age", str(10**9))
-    assert report["events_unbilled"] == {"subscription_not_found": 1}
-    assert report["events_unbilled_counted_at"] == "2024-03-06T12:00:00Z"
+    assert report["events_unbilled"] == {"subscription_not_found": 2}
+    assert report["events_unbilled_counted_at"] > "2024-03-06T12:00:00Z"
     text = CliRunner().invoke(main, ["status", "--db", file]).stdout
-    assert "unbilled  1 subscription_not_found at 2024-03-06T12:00:00Z, counted once a day; `usagebill events" in text
+    assert "unbilled  2 subscription_not_found\n" in text
+
+
+def test_status_tells_when_unbilled_events_were_counted_if_they_are_many_to_look_through(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unbilled_events, "_COUNTED_WHILE_ONE_WAITS", 1)
+    clock = ManualClock(NOW)
+    with Billing(file, clock=clock) as billing:
+        billing.writing(unbilled_events.schedule)
+        for code in ("calls", "bytes"):
+            billing.events.create(transaction_id=code, external_subscription_id="nobody", code=code)
+        clock.set(NOW + timedelta(days=1))
+        billing.run_due()
+    text = CliRunner().invoke(main, ["status", "--db", file]).stdout
+    assert "unbilled  2 subscription_not_found at 2024-03-06T12:00:00Z, when they were last counted; `usagebill" in text
 
 
 def test_status_tells_the_next_run_and_its_size(file: str) -> None:

@@ -215,6 +215,7 @@ def test_start_and_end_leave_lines_in_the_log_without_secrets(tmp_path: Path) ->
         "public_url": started["settings"]["public_url"],
         "metrics_key": "(set)",
         "strict": True,
+        "events_ahead_days": 1,
     }
     assert started["limits"]["drain_seconds"] == 0
     assert (stopping["event"], stopping["signal"], stopping["drain_seconds"]) == ("server_stopping", "SIGTERM", 0)

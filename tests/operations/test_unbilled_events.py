@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, strategies as st
 from structlog.testing import capture_logs
 from tests.examples import examples
+from tests.json_asserts import refused
 from tests.scenarios import Scenario, charge_in_advance_on, charge_on, filter_on
 
 from usagebill.core.monitoring_tasks import CountUnbilledEvents
 from usagebill.operations import unbilled_events
 from usagebill.operations.standing import standing
+from usagebill.process.settings import Settings
 
 pytestmark = pytest.mark.beyond_reference
 
@@ -654,3 +656,36 @@ def test_an_event_is_billed_or_listed_and_never_both(
         box.travel_to("2024-08-02T00:00:00Z")
         listed = unbilled(box)
         assert _billed_units(box, "gb") + len(listed) == len(moments), (listed, steps)
+
+
+def test_what_lies_ahead_of_the_clock_is_not_billed_yet() -> None:
+    with Scenario(now="2024-03-01T00:00:00Z") as box:
+        box.customer()
+        box.plan(
+            charge_on(box.metric("calls", "count_agg"), amount="1"),
+            charge_in_advance_on(box.metric("instant", "count_agg"), amount="1"),
+        )
+        box.subscribe()
+        send(box, "skewed", timestamp=int(box.billing.clock.now().timestamp()) + 200)
+        send(box, "ahead", timestamp=int(box.billing.clock.now().timestamp()) + 86400)
+        send(box, "a year", timestamp=int(box.billing.clock.now().timestamp()) + 366 * 86400)
+        send(box, "paid at once", code="instant", timestamp=int(box.billing.clock.now().timestamp()) + 86400)
+        assert unbilled(box) == [("a year", "not_yet", True), ("ahead", "not_yet", True)]
+        tallies = [(str(tally.reason), tally.events_count) for tally in box.billing.events.unbilled_tallies()]
+        assert tallies == [("not_yet", 2)]
+        box.travel_to("2024-04-01T01:00:00Z")
+        assert unbilled(box) == [("a year", "not_yet", True)]
+        assert sum(fee["amount_cents"] for fee in box.get("/fees")["fees"]) == 300
+
+
+def test_a_timestamp_too_far_ahead_is_refused_where_a_bound_is_set() -> None:
+    settings = Settings(events_ahead_days=1)
+    with Scenario(now="2024-03-01T00:00:00Z", settings=settings) as box:
+        now = int(box.billing.clock.now().timestamp())
+        event = {"transaction_id": "1", "code": "calls", "external_subscription_id": "sub"}
+        box.post("/events", event={**event, "timestamp": now + 86400})
+        late = box.send("POST", "/events", {"event": {**event, "transaction_id": "2", "timestamp": now + 86401}})
+        assert refused(late) == {"timestamp": ["too_far_ahead"]}
+        batch = [{**event, "transaction_id": "3"}, {**event, "transaction_id": "4", "timestamp": now * 2}]
+        assert refused(box.send("POST", "/events/batch", {"events": batch})) == {"1": {"timestamp": ["too_far_ahead"]}}
+        assert [row["transaction_id"] for row in box.get("/events")["events"]] == ["1"]

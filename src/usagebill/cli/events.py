@@ -27,6 +27,7 @@ _TEXTS = {
     Reason.SUBSCRIPTION_MISSING: "that name no subscription",
     Reason.SUBSCRIPTION_NOT_FOUND: "of no subscription",
     Reason.SUBSCRIPTION_NOT_ACTIVE: "outside the time of their subscription",
+    Reason.NOT_YET: "ahead of the clock",
     Reason.METRIC_NOT_FOUND: "of no billable metric",
     Reason.CHARGE_NOT_FOUND: "that the plan of their subscription has no charge for",
     Reason.PERIOD_CLOSED: "of periods that were billed before what they lack was there",

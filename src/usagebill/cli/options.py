@@ -134,6 +134,10 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
         click.IntRange(1),
         "How many days the clock may be ahead of the database before it is to be confirmed (`usagebill clock`).",
     ),
+    "events_ahead_days": (
+        _Days(),
+        "How many days the timestamp of an event may lie ahead of the clock, or `all`.",
+    ),
     "listed_log_days": (_Days(), "How many days lists of activities and requests reach back, or `all`."),
     "activity_log_days": (_Days(), "How many days activities are kept, or `all`; 0 logs none."),
     "api_log_days": (_Days(), "How many days logged requests are kept, or `all`; 0 logs none."),
@@ -169,6 +173,9 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
         "The role of those who sign in there and are no users yet; without it they are refused.",
     ),
 }
+
+# The clock of a client on the network may be wrong; a program that embeds usagebill knows what it sends.
+_DEFAULTS = Settings(events_ahead_days=1)
 
 organization_option = click.option(
     "--organization", envvar="USAGEBILL_ORGANIZATION", show_envvar=True, help="Its id (default: the oldest)."
@@ -243,7 +250,7 @@ def _settings_option(field: str) -> Callable[[F], F]:
     return click.option(
         f"--{field.replace('_', '-')}",
         type=kind,
-        default=getattr(Settings(), field),
+        default=getattr(_DEFAULTS, field),
         show_default=True,
         envvar=f"USAGEBILL_{field.upper()}",
         show_envvar=True,

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import click
 
+from usagebill.billing import Billing
 from usagebill.cli.options import Seconds, as_json, database, opened, print_json
 from usagebill.core.api_logs import without_signature
 from usagebill.core.processes import Process
+from usagebill.operations.organizations import find_all
 from usagebill.operations.standing import Standing, next_run, standing
+from usagebill.operations.unbilled_events import counted_now
 from usagebill.storage.addresses import is_url
 from usagebill.storage.sqlite.engine import unused_bytes
 from usagebill.views.formats import instant_text
@@ -41,7 +46,7 @@ def status(max_age: float, path: str, json_output: bool) -> None:
     machine is refused. The file is only read.
     """
     with opened(path, read_only=True) as billing:
-        known = standing(billing.store, billing.clock.now())
+        known = _with_unbilled(billing, standing(billing.store, billing.clock.now()))
         run = next_run(billing.store, known.at)
         problems = known.problems(timedelta(seconds=max_age))
         clock = billing.clock_watch.problem()
@@ -55,6 +60,20 @@ def status(max_age: float, path: str, json_output: bool) -> None:
             click.echo(f"file      {unused >> 20} MiB of it hold nothing: VACUUM returns them to the disk")
         _print(known, run, problems)
     sys.exit(1 if problems else 0)
+
+
+def _with_unbilled(billing: Billing, known: Standing) -> Standing:
+    """The standing with the unbilled events of now instead of those of the worker's last count, unless they are many
+    to look through.
+    """
+    everyone = billing.store.read(None, find_all)
+    counts = [billing.reading(counted_now, organization) for organization in everyone]
+    if not counts or None in counts:
+        return known
+    total: Counter[str] = Counter()
+    for count in counts:
+        total.update(count or {})
+    return replace(known, unbilled=total, unbilled_at=known.at)
 
 
 def _text(instant: datetime | None) -> str | None:
@@ -199,8 +218,11 @@ def _print(known: Standing, run: tuple[datetime, int] | None, problems: list[str
     if known.unbilled is None:
         unbilled = "not counted yet"
     else:
-        unbilled = f"{_listed(known.unbilled)} at {_text(known.unbilled_at)}, counted once a day"
-    click.echo(f"unbilled  {unbilled}; `usagebill events unbilled` counts now")
+        unbilled = _listed(known.unbilled)
+    if known.unbilled_at != known.at:
+        when = "" if known.unbilled is None else f" at {_text(known.unbilled_at)}, when they were last counted"
+        unbilled += f"{when}; `usagebill events unbilled` counts now"
+    click.echo(f"unbilled  {unbilled}")
     click.echo(f"backup    {_text(known.last_backup_at) or 'none known'}")
     click.echo(f"invoices  {_listed(known.invoices)}")
     click.echo(f"webhooks  {_listed(known.webhooks)}")

@@ -38,6 +38,10 @@ CODES: Mapping[str, Refusal] = {
     "idempotency_key_reused": Refusal(
         "was sent with another request within 24 hours", "send every request with a key of its own"
     ),
+    "too_far_ahead": Refusal(
+        "lies further ahead of the clock than `events_ahead_days` allows",
+        "correct the clock of the sender",
+    ),
     "events_were_removed": Refusal(
         "lies in a period whose events were removed, so it may have been billed", "correct the bill by hand"
     ),
@@ -207,7 +211,7 @@ CODES: Mapping[str, Refusal] = {
     "wallet_is_terminated": Refusal("is terminated", "use an active wallet"),
     "wallet_limit_reached": Refusal("has the most active wallets that a customer can have", "terminate one first"),
     "invalid_recurring_rule": Refusal(
-        "has an incomplete rule", "an interval needs `interval`, a threshold `threshold_credits`"
+        "has an incomplete rule", "an interval needs `interval`, a threshold `threshold_credits` and credits to top up"
     ),
     "invalid_number_of_recurring_rules": Refusal("has more than one rule", "send one"),
     "invalid_limitations": Refusal(

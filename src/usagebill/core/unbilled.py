@@ -31,6 +31,7 @@ class Reason(StrEnum):
     SUBSCRIPTION_MISSING = "subscription_missing"  # the event has none
     SUBSCRIPTION_NOT_FOUND = "subscription_not_found"
     SUBSCRIPTION_NOT_ACTIVE = "subscription_not_active"  # not at the time of the event
+    NOT_YET = "not_yet"  # it lies ahead of the clock, perhaps because its sender's is wrong
     METRIC_NOT_FOUND = "billable_metric_not_found"
     CHARGE_NOT_FOUND = "charge_not_found"  # the plan has none for the metric
     PERIOD_CLOSED = "period_closed"  # the missing record was added after its period had been billed
@@ -89,7 +90,7 @@ class Service:
     `is_charged`: its plan charges for the metric in question in arrears, with `by_event_prices` one of these charges by
     the events' own prices. Events before `closed_before` were billed before that metric could be counted. `advance`:
     the times in which the metric is or was charged in advance; events received in none of them had no fee. `closings`:
-    its billed periods.
+    its billed periods. Events in arrears from `ahead_from` on lie ahead of the clock.
     """
 
     start: datetime
@@ -99,6 +100,7 @@ class Service:
     advance: tuple[Advance, ...] = ()
     closings: tuple[Closing, ...] = ()
     by_event_prices: bool = False
+    ahead_from: datetime | None = None
 
     @property
     def is_charged_now(self) -> bool:
@@ -395,7 +397,15 @@ def _tiled(service: Service, earliest: datetime | None, latest: datetime | None,
 
 def _open(service: Service, earliest: datetime | None, latest: datetime | None, missing: Reason) -> list[Stretch]:
     if service.is_charged:
-        return _by_receipt(service, earliest, latest, None, by_event_prices=service.by_event_prices)
+        priced, ahead = service.by_event_prices, service.ahead_from
+        if ahead is None or (latest is not None and latest < ahead):
+            return _by_receipt(service, earliest, latest, None, by_event_prices=priced)
+        if earliest is not None and earliest >= ahead:
+            return _by_receipt(service, earliest, latest, Reason.NOT_YET, by_event_prices=priced)
+        return [
+            *_by_receipt(service, earliest, ahead - MICROSECOND, None, by_event_prices=priced),
+            *_by_receipt(service, ahead, latest, Reason.NOT_YET, by_event_prices=priced),
+        ]
     return _by_receipt(service, earliest, latest, Reason.PERIOD_CLOSED if service.is_charged_now else missing)
 
 
@@ -455,6 +465,7 @@ def message_of(reason: Reason, event: Event, field_name: str | None = None, near
         Reason.SUBSCRIPTION_NOT_ACTIVE: (
             f"the subscription {event.external_subscription_id!r} had not started, or had ended, at that time"
         ),
+        Reason.NOT_YET: "it lies ahead of the clock, and is billed once its period is over",
         Reason.METRIC_NOT_FOUND: f"no billable metric has the code {event.code!r}",
         Reason.CHARGE_NOT_FOUND: (
             f"the plan of {event.external_subscription_id!r} has no charge on the metric {event.code!r}"

@@ -321,7 +321,7 @@ def _store(work: Work, sent: Sequence[Mapping[str, object]]) -> tuple[list[Event
     metrics = _metrics(work, {item.code for item in received if not item.problems})
     ids = work.new_ids(len(received))
     events, problems = events_of(received, ids, metrics, organization_id=work.organization.id, now=work.now)
-    problems = {**_gone(work, received), **problems}
+    problems = {**_gone(work, received), **_too_far_ahead(work, received), **problems}
     if not problems:
         repeated = repeated_positions(item.transaction_id for item in received)
         # If there are duplicates, the append is undone, and those stored before are looked up.
@@ -348,6 +348,15 @@ def _gone(reader: Reader, received: Sequence[Received]) -> dict[int, Problems]:
         for place, event in old.items()
         if any(period.has_removed(event.external_subscription_id, event.code, event.timestamp) for period in periods)
     }
+
+
+def _too_far_ahead(reader: Reader, received: Sequence[Received]) -> dict[int, Problems]:
+    """By position, the events that lie further ahead of the clock than the settings allow."""
+    days = reader.settings.events_ahead_days
+    if days is None:
+        return {}
+    latest = reader.now + timedelta(days=days)
+    return {place: {"timestamp": ["too_far_ahead"]} for place, event in enumerate(received) if event.timestamp > latest}
 
 
 def _metrics(reader: Reader, codes: Iterable[str]) -> dict[str, BillableMetric]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, time
+from itertools import islice
 
 from usagebill.core.billable_metrics import declared_values
 from usagebill.core.days import next_time_of_day
@@ -20,6 +21,8 @@ from usagebill.storage.event_queries import EventRange, Lacking
 from usagebill.storage.ports import Page
 
 _COUNTED_AT = time(6, tzinfo=UTC)
+# So many pairs of a subscription and a code are counted in about a second.
+_COUNTED_WHILE_ONE_WAITS = 500
 
 
 @Input
@@ -71,6 +74,17 @@ def tallies(
             counted.items(), key=lambda item: (-item[1], item[0][0], item[0][1] or "", item[0][2])
         )
     ]
+
+
+def counted_now(reader: Reader) -> Counter[str] | None:
+    """The number of unbilled events by reason; None if that takes longer than somebody waits for."""
+    pairs = list(islice(reader.tx.events.senders(), _COUNTED_WHILE_ONE_WAITS + 1))
+    if len(pairs) > _COUNTED_WHILE_ONE_WAITS:
+        return None
+    counted: Counter[str] = Counter()
+    for tally in tallies(reader):
+        counted[str(tally.reason)] += tally.events_count
+    return counted
 
 
 def _reason_of_latest(reader: Reader, event_range: EventRange) -> Reason:

@@ -104,6 +104,9 @@ class Settings:
     provider at which users of the console may sign in, as the client `oidc_client_id` (with `oidc_client_secret`,
     unless it is a public one); the extra `oidc` has what this needs. `oidc_domains`: only e-mail addresses of these
     domains are let in. With `oidc_role`, whoever has such an address and is no user yet is added, with this role.
+
+    `events_ahead_days`: an event whose timestamp lies further ahead of the clock is refused; None refuses none, and
+    `usagebill serve` allows one day.
     """
 
     id_prefix: str = "svc_"
@@ -128,6 +131,7 @@ class Settings:
     document_formats: Literal["locale", "reference"] = "locale"
     termination_alert_days: tuple[int, ...] = (15, 45)
     clock_ahead_days: int = 100
+    events_ahead_days: int | None = None
     listed_log_days: int | None = 30
     activity_log_days: int | None = 365
     api_log_days: int | None = 90
@@ -159,6 +163,8 @@ class Settings:
         for days in (self.listed_log_days, self.activity_log_days, self.api_log_days, self.security_log_days):
             if days is not None and not 0 <= days <= _MOST_LOG_DAYS:
                 raise ValueError(f"logs are kept and listed for 0 to {_MOST_LOG_DAYS} days or for ever, not {days}")
+        if self.events_ahead_days is not None and not 0 <= self.events_ahead_days <= _MOST_LOG_DAYS:
+            raise ValueError(f"events may lie 0 to {_MOST_LOG_DAYS} days ahead, not {self.events_ahead_days}")
         if not 0 <= self.document_years <= _MOST_DOCUMENT_YEARS:
             raise ValueError(f"documents are kept for 0 to {_MOST_DOCUMENT_YEARS} years, not {self.document_years}")
         if self.smtp_url:

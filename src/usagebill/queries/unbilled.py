@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from usagebill.core.aggregation import counts_history
@@ -49,6 +49,8 @@ from usagebill.storage.event_queries import EventRange
 _NAMES = 2000
 # The most late events of a recurring metric, of one subscription, that are looked through.
 _LATE = 10_000
+# Clocks differ: an event that is no further ahead than this is no finding.
+_AHEAD = timedelta(minutes=5)
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
@@ -134,6 +136,7 @@ def _service(reader: Reader, subscription: Subscription, code: str, metric: Bill
         by_event_prices=any(_takes_event_prices(charge) and not charge.pay_in_advance for charge in charges),
         closed_before=_billing_from(reader, subscription) if is_charged else None,
         advance=advance,
+        ahead_from=reader.now + _AHEAD,
         closings=without_overlaps(
             closing._replace(
                 is_counted=counted.in_arrears(code) is not None,
