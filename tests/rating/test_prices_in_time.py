@@ -178,6 +178,75 @@ def test_overrides_follow_a_change_that_waits_with_cascade(studio: Scenario) -> 
     assert studio.usage(external_id="own")["amount_cents"] == 800
 
 
+OWN_PLAN: dict[str, tuple[str, dict[str, Any]]] = {
+    "of the plan": ("/subscriptions/sub", {"subscription": {"plan_overrides": {"name": "Own"}}}),
+    "of a charge": ("/subscriptions/sub/charges/images", {"charge": {"invoice_display_name": "Own"}}),
+}
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("edit", OWN_PLAN.values(), ids=OWN_PLAN)
+def test_a_name_of_its_own_changes_no_price_of_any_period(
+    studio: Scenario, edit: tuple[str, dict[str, Any]], late: bool
+) -> None:
+    for turn, amount in enumerate(("0.06", "0.08"), start=1):
+        raise_price(studio, amount, effective="next_period")
+        studio.put("/plans/basic", plan={"amount_cents": 1000 + turn, "effective": "next_period"})
+    path, body = edit
+    studio.put(path, **body)
+    assert studio.usage()["amount_cents"] == 400
+    if not late:
+        for day in range(17, 30):
+            studio.travel_to(f"2024-02-{day}T10:00:00Z")
+    studio.travel_to("2024-03-05T01:00:00Z")
+    studio.event("images", value="100")
+    studio.travel_to("2024-04-01T01:00:00Z")
+    assert sorted(fee["amount_cents"] for invoice in studio.invoices() for fee in invoice["fees"]) == [
+        *(400, 800),
+        *(1000, 1000, 1002),
+    ]
+    assert studio.billing.audit().findings == ()
+
+
+def test_a_plan_of_its_own_bills_every_line_by_the_prices_of_its_period() -> None:
+    """A subscription gets its own copy of the plan while prices wait, and is billed as its neighbour is, also on the
+    draft of the period before.
+    """
+    with Scenario(now="2024-01-10T08:00:00Z") as box:
+        for name, external_id in (("acme", "sub"), ("other", "other")):
+            box.customer(name, billing_configuration={"invoice_grace_period": 20})
+            if external_id == "sub":
+                everything(box, pay_in_advance=False)
+            box.subscribe(external_id=external_id, customer=name)
+        for turn, month in enumerate(("01", "02"), start=1):
+            box.travel_to(f"2024-{month}-12T10:00:00Z")
+            use_everything(box)
+            use_everything(box, "other")
+            change_prices(box, turn, "next_period")
+        box.put("/subscriptions/sub/fixed_charges/seat", fixed_charge={"invoice_display_name": "Own"})
+        box.travel_to("2024-04-25T00:00:00Z")
+        own, other = sums_by_month(box), sums_by_month(box, "other")
+        # A plan of its own has no minimum commitment of the catalog's.
+        billed = {key: cents for key, cents in other.items() if key[1] != "commitment"}
+        assert {key: cents for key, cents in own.items() if key[1] != "commitment"} == billed
+        assert [billed[month, "basic"] for month in (2, 3)] == [3131, 3162]
+        report = box.billing.audit()
+        assert (report.findings, report.not_recounted) == ((), ())
+
+
+def test_prices_of_its_own_wait_as_the_plan_does(studio: Scenario) -> None:
+    raise_price(studio, effective="next_period")
+    (charge,) = studio.get("/plans/basic")["plan"]["charges"]
+    own = {"charges": [{"id": charge["svc_id"], "properties": {"amount": "0.02"}}]}
+    studio.put("/subscriptions/sub", subscription={"plan_overrides": own})
+    assert studio.usage()["amount_cents"] == 400
+    studio.put("/subscriptions/sub/charges/images", charge={"properties": {"amount": "0.03"}})
+    assert studio.usage()["amount_cents"] == 400
+    studio.travel_to("2024-03-01T01:00:00Z")
+    studio.event("images", value="100")
+    assert studio.usage()["amount_cents"] == 300
+
+
 CHANGES = 3
 
 
@@ -222,10 +291,22 @@ def change_prices(box: Scenario, turn: int, effective: str) -> None:
         box.put(f"/plans/basic/fixed_charges/{code}", fixed_charge={"properties": {"amount": str(7 + turn)}, **at})
 
 
-def use_everything(box: Scenario) -> None:
+def sums_by_month(box: Scenario, external_id: str = "sub") -> Counter[tuple[int, str]]:
+    """The cents of a subscription's lines, by the month that they are for and what they bill."""
+    subscription_id = box.get(f"/subscriptions/{external_id}")["subscription"]["svc_id"]
+    sums: Counter[tuple[int, str]] = Counter()
+    for fee in box.billing.reading(lambda reader: reader.tx.find(Fee)):
+        if fee.subscription_id == subscription_id:
+            assert fee.from_datetime is not None
+            kind = fee.fee_type if fee.fee_type == FeeType.COMMITMENT else fee.item.code
+            sums[fee.from_datetime.month, kind] += fee.amount_cents
+    return sums
+
+
+def use_everything(box: Scenario, external_id: str = "sub") -> None:
     for code in ("calls", "prints", "scans", "members"):
-        box.event(code, value="7", zone="eu")
-        box.event(code, value="4")
+        box.event(code, value="7", zone="eu", external_id=external_id)
+        box.event(code, value="4", external_id=external_id)
 
 
 @pytest.mark.parametrize("pay_in_advance", [False, True])
@@ -242,11 +323,7 @@ def test_every_line_is_billed_by_the_prices_of_the_period_that_it_is_for(pay_in_
             box.travel_to(f"2024-{turn:02d}-20T10:00:00Z")
             use_everything(box)
         box.travel_to("2024-05-02T00:00:00Z")
-        sums: Counter[tuple[int, str]] = Counter()
-        for fee in box.billing.reading(lambda reader: reader.tx.find(Fee)):
-            assert fee.from_datetime is not None
-            kind = fee.fee_type if fee.fee_type == FeeType.COMMITMENT else fee.item.code
-            sums[fee.from_datetime.month, kind] += fee.amount_cents
+        sums = sums_by_month(box)
         for month in range(2, 5):
             # As many changes as were made before the month began.
             turn = min(month - 1, CHANGES)

@@ -47,12 +47,23 @@ class UsageThreshold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PriceStep:
+    """A change of a plan's prices that counts for periods that begin at `starts` or later. Earlier ones are billed by
+    the prices of the plan `plan_id` in price version `before` (`core.price_versions`): of the plan itself, or of the
+    one that it is an override of, if it was made since.
+    """
+
+    starts: datetime
+    before: int
+    plan_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """A price list. `parent_id` marks an override: a child plan of one subscription, with the parent's code.
 
     `trial_period` is in days. The two monthly flags are null except on yearly and semiannual plans. Its prices, and
-    those of its charges, count for periods that begin at `prices_from` or later; earlier ones are billed by those of
-    the price version `prices_before` (`core.price_versions`). Without `prices_from` they count for all.
+    those of its charges, are the newest; `price_steps`, oldest first, say which periods have older ones.
     """
 
     id: str
@@ -77,9 +88,13 @@ class Plan:
     parent_id: str | None = None
     pending_deletion: bool = False
     offered_in_portal: bool = False
-    prices_from: datetime | None = None
-    prices_before: int | None = None
+    price_steps: tuple[PriceStep, ...] = ()
     deleted_at: datetime | None = None
+
+    @property
+    def prices_from(self) -> datetime | None:
+        """Since when a period must begin to have the newest prices; None if all have them."""
+        return self.price_steps[-1].starts if self.price_steps else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

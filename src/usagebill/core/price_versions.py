@@ -131,6 +131,29 @@ def with_prices_of(definition: PlanDefinition, former: PlanDefinition) -> PlanDe
     )
 
 
+def as_copied(definition: PlanDefinition, copy: PlanDefinition) -> PlanDefinition:
+    """The plan as if it had the ids of `copy`, an override of it, and its commitment, which is never copied."""
+    ids = {charge.parent_id: charge.id for charge in copy.charges}
+    ids |= {charge.parent_id: charge.id for charge in copy.fixed_charges}
+    ids |= {of_filter.parent_id: of_filter.id for charge in copy.charges for of_filter in charge.filters}
+    return replace(
+        definition,
+        plan=replace(definition.plan, id=copy.plan.id, minimum_commitment=copy.plan.minimum_commitment),
+        charges=tuple(
+            replace(
+                charge,
+                id=ids.get(charge.id, charge.id),
+                filters=tuple(
+                    replace(of_filter, id=ids.get(of_filter.id, of_filter.id), parent_id=of_filter.id)
+                    for of_filter in charge.filters
+                ),
+            )
+            for charge in definition.charges
+        ),
+        fixed_charges=tuple(replace(charge, id=ids.get(charge.id, charge.id)) for charge in definition.fixed_charges),
+    )
+
+
 def _with_prices_of(charge: Charge, former: Charge | None, metric: BillableMetric) -> Charge:
     if former is None:
         return charge

@@ -174,7 +174,7 @@ def _definition(reader: Reader, contract: Contract, cycle: Cycle, record: Bounda
     advance that of the billing timestamp.
     """
     current = plan_definition(reader, contract.plan.id, contract.plan)
-    if current.plan.prices_from is None:
+    if not current.plan.price_steps:
         return current
 
     def priced(start: datetime) -> PlanDefinition:

@@ -9,7 +9,7 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.errors import NotFound
 from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition, UsageThreshold
-from usagebill.core.price_versions import with_prices_of
+from usagebill.core.price_versions import as_copied, with_prices_of
 from usagebill.core.subscriptions import UNENDED, Subscription
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, has, missing, within
@@ -52,18 +52,12 @@ def _loaded(reader: Reader, plan_id: str, plan: Plan | None) -> PlanDefinition:
 
 def definition_from(reader: Reader, plan_id: str, start: datetime, plan: Plan | None = None) -> PlanDefinition:
     """The plan's definition with the prices that count for a period that begins at `start`."""
-    definition, version = plan_definition(reader, plan_id, plan), None
-    priced = definition.plan
-    # Changes that wait for the next period may follow each other within one.
-    while priced.prices_from is not None and start < priced.prices_from:
-        version = priced.prices_before or 0
-        former = reader.as_of(version).tx.get(Plan, plan_id, deleted=True)
-        if former is None:
-            raise LookupError(f"no plan {plan_id} in price version {version}")
-        priced = former
-    if version is None:
+    definition = plan_definition(reader, plan_id, plan)
+    later = next((step for step in definition.plan.price_steps if start < step.starts), None)
+    if later is None:
         return definition
-    return with_prices_of(definition, plan_definition(reader.as_of(version), plan_id))
+    former = plan_definition(reader.as_of(later.before), later.plan_id)
+    return with_prices_of(definition, former if later.plan_id == plan_id else as_copied(former, definition))
 
 
 def charges_then(reader: Reader, plan_id: str, at: datetime) -> tuple[Charge, ...]:

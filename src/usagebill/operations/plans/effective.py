@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from usagebill.core.errors import Invalid
-from usagebill.core.plans import Plan
+from usagebill.core.plans import Plan, PriceStep
 from usagebill.core.price_versions import Effective, next_period_errors
 from usagebill.operations.plans.records import refuse
 from usagebill.queries.plans import forget_definition, is_used, overrides_of, plan_definition
@@ -31,7 +31,8 @@ def taking_effect(work: Work, plan: Plan, effective: Maybe[str], *, cascade: boo
     before = {each.id: plan_definition(work, each.id) for each in changed}
     version = work.price_version
     for each in changed:
-        work.tx.replace(replace(each, prices_from=work.now, prices_before=version))
+        step = PriceStep(starts=work.now, before=version, plan_id=each.id)
+        work.tx.replace(replace(each, price_steps=(*each.price_steps, step)))
         forget_definition(work, each.id)
     yield
     for each in changed:

@@ -167,7 +167,8 @@ def override(
 ) -> Plan:
     """A copy of `plan` and its charges with the sent changes. Raises `Invalid`, `NotFound` and `Forbidden`.
 
-    `units` are the subscription's own units of the plan's fixed charges, by id.
+    `units` are the subscription's own units of the plan's fixed charges, by id. Periods that have older prices of the
+    plan keep them: what is sent counts for those that have its newest.
     """
     definition = plan_definition(work, plan.id)
     _refuse_unknown_charges(definition, request)
@@ -180,8 +181,6 @@ def override(
         metadata=None,
         usage_thresholds=(),
         pending_deletion=False,
-        prices_from=None,
-        prices_before=None,
         deleted_at=None,
         created_at=work.now,
     )
