@@ -1,17 +1,19 @@
 """Stubs of the library for type checkers and editors, made from its operations and not kept in the repository.
 
 `usagebill/fields.pyi` has the types of nested arguments, `usagebill/records.pyi` the records with all API fields, a
-stub beside each module of `usagebill/resources` the operations, and `usagebill/aio.pyi` these as coroutines. A wheel
+stub beside each module of `usagebill/resources` the operations, and `usagebill/aio.pyi` and
+`usagebill/client.pyi` these as coroutines and of a service. A wheel
 gets them as it is built (`build_hook.py`), and an editable installation has them in `src/`, where `python -m
 scripts.library_stubs` brings them up to date.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints
@@ -19,6 +21,7 @@ from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get
 from usagebill.aio import Aio
 from usagebill.fields import typed_fields
 from usagebill.records import RELATED, further_fields, shown_kind
+from usagebill.remote.calls import offered
 from usagebill.requests.signatures import documentation
 from usagebill.resources import RESOURCES, VIEWS
 from usagebill.resources.bindings import Operation
@@ -122,13 +125,14 @@ def verb(name: str, operation: Operation[Any], imports: Imports, define: str = "
     return f'    {define} {name}(\n{listed}    ) -> {returns}:\n        """{text}\n        """\n'
 
 
-def verbs(kind: type, imports: Imports, define: str = "def") -> Iterator[str]:
-    """The methods of a resource."""
-    operations = {name: value for name, value in vars(kind).items() if isinstance(value, Operation)}
+def verbs(kind: type, imports: Imports, define: str = "def", only: Set[str] | None = None) -> Iterator[str]:
+    """The methods of a resource, all or some."""
+    members = {name: value for name, value in vars(kind).items() if only is None or name in only}
+    operations = {name: value for name, value in members.items() if isinstance(value, Operation)}
     # `list` is an operation too, and would hide the type from everything after it in the class.
     for name, value in sorted(operations.items(), key=lambda row: row[0] == "list"):
         yield verb(name, value, imports, define)
-    for name, value in vars(kind).items():
+    for name, value in members.items():
         if inspect.isfunction(value) and not name.startswith("_"):
             yield own_stub(kind, name, value, imports, define)
 
@@ -207,6 +211,8 @@ class Pages(Page[R]):
 
     def __iter__(self) -> Iterator[R]: ...
     def next_page(self) -> Pages[R] | None: ...
+    @property
+    def is_last(self) -> bool: ...
     def unmet(self, met: set[object]) -> Iterator[R]: ...
 
 RELATED: Mapping[type, Mapping[str, Callable[[Reader, Any], Any]]]
@@ -239,6 +245,8 @@ class AsyncPages(Pages[R]):
     \"\"\"One page of a list, which continues by itself: `async for invoice in await billing.aio.invoices.list()`.\"\"\"
 
     def __aiter__(self) -> AsyncIterator[R]: ...
+
+def turned(page: Pages[R], turn: Callable[[Pages[R]], Awaitable[Pages[R] | None]]) -> AsyncPages[R]: ...
 
 class _HeldUsage:
     hold: Hold
@@ -278,7 +286,7 @@ def aio_module() -> str:
     body = "\n".join([*classes, *lines])
     for module, names in (
         ("typing", ("Any", "Protocol", "TypeVar")),
-        ("collections.abc", ("AsyncIterator", "Callable")),
+        ("collections.abc", ("AsyncIterator", "Awaitable", "Callable")),
         ("usagebill.core.jobs", ("Job",)),
         ("usagebill.operations.audit", ("AuditReport",)),
         ("usagebill.records", ("Pages",)),
@@ -288,11 +296,89 @@ def aio_module() -> str:
     return f"{MADE}\n{imports.lines(body)}\n{AIO_TAIL}\n{body}\n"
 
 
+CLIENT_TAIL = """
+T = TypeVar("T")
+
+class ServiceUnreachable(BillingError):
+    may_have_been_made: bool
+    def __init__(self, reason: str, *, may_have_been_made: bool = ...) -> None: ...
+"""
+SYNC_METHODS = """
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        id_prefix: str = ...,
+        timeout: float = ...,
+        retries: Retries | None = ...,
+        transport: httpx.BaseTransport | None = ...,
+        sleep: Callable[[float], object] = ...,
+    ) -> None: ...
+    def send(self, call: Call) -> Any: ...
+    def view(self, record: object) -> Any: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *problem: object) -> None: ...
+"""
+ASYNC_METHODS = """
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        *,
+        id_prefix: str = ...,
+        timeout: float = ...,
+        retries: Retries | None = ...,
+        transport: httpx.AsyncBaseTransport | None = ...,
+    ) -> None: ...
+    async def send(self, call: Call) -> Any: ...
+    def view(self, record: object) -> Any: ...
+    async def close(self) -> None: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(self, *problem: object) -> None: ...
+"""
+
+
+def client_module() -> str:
+    """`usagebill/client.pyi`."""
+    imports = Imports("usagebill.client")
+    classes = []
+    # Its module is not imported: httpx is an extra, which whoever builds a wheel may not have.
+    defined = ast.parse((SOURCES / "usagebill" / "client.py").read_text(encoding="utf-8")).body
+    texts = {node.name: ast.get_docstring(node) for node in defined if isinstance(node, ast.ClassDef)}
+    for client, define, pages, head in (
+        ("Client", "def", ("usagebill.records", "Pages"), SYNC_METHODS),
+        ("AsyncClient", "async def", ("usagebill.aio", "AsyncPages"), ASYNC_METHODS),
+    ):
+        imports.pages = pages
+        lines = [f'class {client}:\n    """{texts[client]}"""\n']
+        for name, resource in RESOURCES.items():
+            names = {*offered(name), *(["hold"] if name == "holds" and client == "Client" else [])}
+            methods = list(verbs(resource, imports, define, names))
+            classes.append(
+                f'class _{client}{resource.__name__}:\n    """{inspect.getdoc(resource)}"""\n' + "\n".join(methods)
+            )
+            lines.append(f"    {name}: _{client}{resource.__name__}")
+        classes.append("\n".join([*lines, head]))
+    for module, names in (
+        ("collections.abc", {"Callable"}),
+        ("typing", {"Any", "Self", "TypeVar"}),
+        ("usagebill.core.errors", {"BillingError"}),
+        ("usagebill.remote.calls", {"Call"}),
+        ("usagebill.remote.retries", {"Retries as Retries"}),
+    ):
+        imports.names.setdefault(module, set()).update(names)
+    body = "\n".join(classes)
+    return f"{MADE}\nimport httpx\n{imports.lines(body)}\n{CLIENT_TAIL}\n{body}\n"
+
+
 def stubs() -> dict[str, str]:
     """Path of each stub below `src/` -> its text."""
     modules = sorted({kind.__module__ for kind in RESOURCES.values()})
     return {
         "usagebill/aio.pyi": aio_module(),
+        "usagebill/client.pyi": client_module(),
         "usagebill/fields.pyi": fields_module(),
         "usagebill/records.pyi": records_module(),
         **{f"{module.replace('.', '/')}.pyi": resources_module(module) for module in modules},

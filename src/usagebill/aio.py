@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager
 from contextvars import copy_context
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from inspect import signature
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -107,7 +107,7 @@ def awaitable(aio: Aio, method: Callable[..., Any]) -> Callable[..., Any]:
         running = aio.run(method, *path, **named)
         del path, named
         result = await running
-        return _paged(aio, result) if isinstance(result, Pages) else result
+        return turned(result, lambda page: aio.run(page.next_page)) if isinstance(result, Pages) else result
 
     return _signed(call, method)
 
@@ -136,8 +136,9 @@ def _signed(call: Callable[..., Any], method: Callable[..., Any]) -> Callable[..
     return call
 
 
-def _paged(aio: Aio, page: Pages[R]) -> AsyncPages[R]:
-    return AsyncPages(**{field.name: getattr(page, field.name) for field in fields(page)}, aio=aio)
+def turned(page: Pages[R], turn: Callable[[Pages[R]], Awaitable[Pages[R] | None]]) -> AsyncPages[R]:
+    """A page whose next one is what `turn` gives."""
+    return AsyncPages(**{item.name: getattr(page, item.name) for item in fields(page)}, turn=turn)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +148,7 @@ class AsyncPages(Pages[R], Generic[R]):
     `items` are those of this page. A plain `for` reads further pages in the thread of the event loop.
     """
 
-    aio: Aio
+    turn: Callable[[Pages[R]], Awaitable[Pages[R] | None]] = field(repr=False, compare=False)
 
     async def __aiter__(self) -> AsyncIterator[R]:
         met: set[object] = set()
@@ -155,4 +156,4 @@ class AsyncPages(Pages[R], Generic[R]):
         while page is not None:
             for item in page.unmet(met):
                 yield item
-            page = await self.aio.run(page.next_page)
+            page = await self.turn(page)

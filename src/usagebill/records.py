@@ -156,8 +156,12 @@ class Pages(Page[R], Generic[R]):
 
     def next_page(self) -> Pages[R] | None:
         """Read the page after this one; None if this is the last."""
-        is_last = self.total_count_is_exact and self.page * self.per_page >= self.total_count
-        return None if self.ask is None or not self.items or is_last else self.ask(self.page + 1)
+        return None if self.ask is None or self.is_last else self.ask(self.page + 1)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no page comes after this one."""
+        return not self.items or (self.total_count_is_exact and self.page * self.per_page >= self.total_count)
 
     def unmet(self, met: set[object]) -> Iterator[R]:
         """The records of this page that are not among those `met`, to which they are added."""

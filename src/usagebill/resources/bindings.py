@@ -12,7 +12,19 @@ from decimal import Decimal
 from enum import Enum
 from functools import cached_property, partial
 from types import MethodType
-from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, get_args, get_origin, get_type_hints, overload
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 import attrs
 
@@ -167,6 +179,14 @@ def _texts_inside(kind: type, value: object, place: str) -> object:
     return {name: with_texts(kind, str(name), item, f"{place}.{name}") for name, item in value.items()}
 
 
+class Sent(NamedTuple):
+    """The arguments of a call: ids and codes of records, the fields of each input, and the page."""
+
+    path: dict[str, Any]
+    inputs: dict[str, dict[str, object]]
+    paging: dict[str, Any]
+
+
 class Operation(Generic[T]):
     """An operation as a method of a resource: `upsert = command(customers.upsert)`.
 
@@ -276,30 +296,37 @@ class Operation(Generic[T]):
 
     def arguments(self, positional: Sequence[str], named: Mapping[str, object]) -> dict[str, Any]:
         """The arguments that the operation is called with."""
+        sent = self.sent(positional, named)
+        arguments: dict[str, Any] = dict(sent.path)
+        for parameter, values in sent.inputs.items():
+            arguments[parameter] = read(self.inputs[parameter], values)
+        if self.paged:
+            arguments["paging"] = Paging(**sent.paging)
+        return arguments
+
+    def sent(self, positional: Sequence[str], named: Mapping[str, object]) -> Sent:
+        """A caller's arguments by where they belong, as parsed JSON would hold them. Raises `TypeError` for one that is
+        missing or unknown.
+        """
         if len(positional) > len(self.path):
             raise TypeError(f"takes {len(self.path)} positional arguments ({', '.join(self.path)})")
         remaining = dict(named)
-        arguments: dict[str, Any] = dict(zip(self.path, positional, strict=False))
+        sent = Sent(dict(zip(self.path, positional, strict=False)), {name: {} for name in self.inputs}, {})
         for name in self.path[len(positional) :]:
             if name not in remaining:
                 raise TypeError(f"{name} is missing")
-            arguments[name] = remaining.pop(name)
-        sent: dict[str, dict[str, object]] = {name: {} for name in self.inputs}
-        paging: dict[str, Any] = {}
+            sent.path[name] = remaining.pop(name)
         for name, value in remaining.items():
             parameter = self.fields.get(name)
             if parameter is None:
                 raise TypeError(self._unknown(name))
             if parameter == "paging":
-                paging[name] = value
+                sent.paging[name] = value
             else:
-                sent[parameter][name] = exact(with_texts(self.inputs[parameter], name, value))
-        for parameter, values in sent.items():
+                sent.inputs[parameter][name] = exact(with_texts(self.inputs[parameter], name, value))
+        for parameter, values in sent.inputs.items():
             refuse_slips(self.inputs[parameter], values)
-            arguments[parameter] = read(self.inputs[parameter], values)
-        if self.paged:
-            arguments["paging"] = Paging(**paging)
-        return arguments
+        return sent
 
     def _unknown(self, name: str) -> str:
         inside = [near for kind in self.inputs.values() if (near := near_field(name, kind)) and "." in near]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from decimal import Decimal
-from types import NoneType
 from typing import ClassVar, Literal
 
 from usagebill.core.checks import Admitted
@@ -18,20 +15,17 @@ from usagebill.rating import current_usage, past_usage
 from usagebill.rating.current_usage import CurrentUsage
 from usagebill.rating.past_usage import PastUsage
 from usagebill.requests.inputs import read
-from usagebill.requests.sent_fields import field_names
 from usagebill.resources.bindings import (
     Message,
     Messages,
     Resource,
     Views,
     command,
-    exact,
     query,
-    refuse_slips,
-    unix_seconds,
     worded,
 )
 from usagebill.resources.result_views import instant_fee_details
+from usagebill.resources.sent_events import batch_of, event_fields
 from usagebill.resources.usage_views import current_usage_view, past_usage_view
 from usagebill.views.event_sources import event_source_view, ingested_events_view, refused_event_view
 from usagebill.views.events import (
@@ -76,7 +70,7 @@ class Events(Resource):
         With `enforce`, raises `PaymentRequired` if it would pass a spend limit, a quota or prepaid credits. With
         `on_duplicate="skip"`, an event that is stored already is returned as it was stored; else it raises `Invalid`.
         """
-        event = read(events.EventInput, _event(fields))
+        event = read(events.EventInput, event_fields(fields))
         options = events.IngestOptions(enforce=enforce, on_duplicate=on_duplicate)
         with worded(self._runner, fields, events.EventInput):
             return self._runner.writing(lambda work: events.create(work, event, options))
@@ -94,7 +88,7 @@ class Events(Resource):
 
         Raises `Invalid`, its details by the position (as text) of each event that is wrong; then none is stored.
         """
-        batch = _batch(request, "create_batch")
+        batch = batch_of(request, "create_batch")
         options = events.IngestOptions(enforce=enforce, on_duplicate=on_duplicate)
         with worded(self._runner, {"events": batch.events}, events.EventsInput):
             return self._runner.writing(lambda work: events.create_batch(work, batch, options))
@@ -104,46 +98,21 @@ class Events(Resource):
 
         Raises `Invalid`, its details by the position (as text) of each event refused.
         """
-        sent = _batch(request, "ingest").events or ()
+        sent = batch_of(request, "ingest").events or ()
         with worded(self._runner, {"events": sent}, events.EventsInput):
             return self._runner.writing(lambda work: events.ingest(work, sent))
 
     def estimate_fees(self, **fields: object) -> Sequence[Fee]:
         """The fees, with taxes, that an event would cause now; nothing is stored."""
-        event = read(events.EventInput, _event(fields))
+        event = read(events.EventInput, event_fields(fields))
         with worded(self._runner, fields, events.EventInput):
             return self._runner.reading(lambda work: estimates.estimate_fees(work, event))
 
     def estimate_instant_fees(self, **fields: object) -> Sequence[estimates.InstantFee]:
         """The price of an event on its own, regardless of earlier usage."""
-        event = read(events.EventInput, _event(fields))
+        event = read(events.EventInput, event_fields(fields))
         with worded(self._runner, fields, events.EventInput):
             return self._runner.reading(lambda work: estimates.estimate_instant_fees(work, event))
-
-
-def _batch(request: Iterable[Mapping[str, object]], called: str) -> events.EventsInput:
-    if isinstance(request, Mapping):
-        raise TypeError(f"{called} takes a list of events; create takes one, by keyword")
-    return events.EventsInput(events=tuple(_event(event) for event in request))
-
-
-_FIELDS = field_names(events.EventInput)
-# Types that ingestion accepts directly; other values in properties are first converted to those of JSON.
-_PLAIN = frozenset({str, int, bool, float, Decimal, NoneType})
-
-
-def _event(fields: Mapping[str, object]) -> Mapping[str, object]:
-    """The caller's event, with its time in Unix seconds as in the API."""
-    if not isinstance(fields, Mapping):
-        raise TypeError(f"an event is an object with its fields, not {fields!r}")
-    if not _FIELDS.issuperset(fields):
-        refuse_slips(events.EventInput, fields)
-    timestamp, properties = fields.get("timestamp"), fields.get("properties")
-    if isinstance(timestamp, datetime):
-        fields = {**fields, "timestamp": unix_seconds(timestamp)}
-    if isinstance(properties, Mapping) and not all(type(value) in _PLAIN for value in properties.values()):
-        fields = {**fields, "properties": exact(properties)}
-    return fields
 
 
 class EventSources(Resource):
