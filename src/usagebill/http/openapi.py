@@ -150,10 +150,7 @@ def _operation(endpoint: Endpoint, method: str, inputs: _Inputs, views: Views) -
         ],
         "responses": {
             "200": _success(endpoint, views),
-            **{
-                str(status): {"$ref": f"#/components/responses/{known}"}
-                for status, (known, _) in ERRORS.items()
-            },
+            **{str(status): {"$ref": f"#/components/responses/{known}"} for status, (known, _) in ERRORS.items()},
         },
     }
     # Options with nested parts are sent in the body, as clients do.
