@@ -11,9 +11,10 @@ import pytest
 from tests.rating.test_recounts import Plant, report_with
 from tests.scenarios import Scenario, charge_in_advance_on, charge_on, fixed_charge_on
 
+from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
 from usagebill.core.invoices.records import CreditType, Invoice
-from usagebill.core.numbers import divide, multiply
+from usagebill.core.numbers import add, divide, multiply
 from usagebill.runtime.work import Work
 from usagebill.storage.conditions import asc, eq
 
@@ -105,6 +106,88 @@ def test_right_books_of_a_change_and_an_end_give_no_finding(box: Scenario) -> No
 @pytest.mark.parametrize("wrong", PLANTS)
 def test_a_wrong_sum_of_a_change_or_an_end_is_found(box: Scenario, wrong: str) -> None:
     assert "fee_recount" in {finding.check for finding in report_with(box, PLANTS[wrong]).findings}
+
+
+NOTE_AMOUNTS = ("total", "credit", "balance", "sub_total_excluding_taxes")
+
+
+def giving(at: int, cents: int) -> Plant:
+    """So many cents more on the credit note at a position, all the way up; nothing is left of one that gave as many."""
+
+    def plant(work: Work) -> None:
+        notes = work.tx.find(CreditNote, eq("reason", "order_cancellation"), order=OLDEST_FIRST)
+        note = notes[at]
+        (item,) = note.items
+        if item.amount_cents == -cents:
+            work.tx.delete(note)
+            return
+        amounts: dict[str, Any] = {
+            f"{name}_amount_cents": getattr(note, f"{name}_amount_cents") + cents for name in NOTE_AMOUNTS
+        }
+        item = replace(
+            item,
+            amount_cents=item.amount_cents + cents,
+            precise_amount_cents=add(item.precise_amount_cents, Decimal(cents)),
+        )
+        precise = add(note.precise_total_amount_cents, Decimal(cents))
+        work.tx.replace(replace(note, items=(item,), precise_total_amount_cents=precise, **amounts))
+
+    return plant
+
+
+NOTE_PLANTS: dict[str, Plant] = {
+    "the day of the upgrade is not given back": giving(0, -100),
+    "a day more than was left at the upgrade": giving(0, 100),
+    "the day of the end is given back": giving(1, 207),
+    "nothing is given back at the upgrade": giving(0, -1600),
+}
+
+
+@pytest.mark.parametrize("wrong", NOTE_PLANTS)
+def test_a_wrong_credit_for_unused_time_is_found(box: Scenario, wrong: str) -> None:
+    notes = box.get("/credit_notes")["credit_notes"]
+    assert sorted(note["sub_total_excluding_taxes_amount_cents"] for note in notes) == [1600, 4133]
+    found = report_with(box, NOTE_PLANTS[wrong]).findings
+    assert "credit for unused time" in " ".join(finding.detail for finding in found if finding.check == "credit_note")
+
+
+@pytest.mark.parametrize("day", [5, 25], ids=["in the trial", "after it"])
+@pytest.mark.parametrize("taxed", [True, False])
+def test_a_wrong_credit_for_a_plan_with_a_trial_is_found(day: int, taxed: bool) -> None:
+    with Scenario("2024-06-20T00:00:00Z") as box:
+        if taxed:
+            box.tax("20")
+        box.customer()
+        box.plan(amount_cents=3000, pay_in_advance=True, trial_period=20)
+        box.subscribe()
+        box.travel_to(f"2024-07-{day:02}T12:00:00Z")
+        box.unsubscribe()
+        assert box.billing.audit().findings == ()
+        assert box.billing.audit().recounted.get("unused_time", 0) == (1 if day > 20 else 0)
+        if day > 20:
+            found = report_with(box, giving(0, 97)).findings
+            assert "credit for unused time" in " ".join(finding.detail for finding in found)
+
+
+@pytest.mark.parametrize("option", ["credit", "refund", "offset", "skip"])
+def test_right_credits_of_an_end_are_recounted_without_a_finding(option: str) -> None:
+    with Scenario("2024-06-20T00:00:00Z") as box:
+        box.tax("20")
+        box.customer()
+        box.plan(amount_cents=3000, pay_in_advance=True)
+        box.subscribe()
+        box.coupon(333)
+        box.travel_to("2024-07-10T12:00:00Z")
+        (invoice, *_) = box.get("/invoices?status[]=finalized")["invoices"]
+        (fee,) = box.invoice(invoice["svc_id"])["fees"]
+        items = [{"fee_id": fee["svc_id"], "amount_cents": 500}]
+        box.post(
+            "/credit_notes", credit_note={"invoice_id": invoice["svc_id"], "credit_amount_cents": 533, "items": items}
+        )
+        box.delete(f"/subscriptions/sub?on_termination_credit_note={option}")
+        report = box.billing.audit()
+        assert report.findings == ()
+        assert report.recounted["unused_time"] == 1
 
 
 def deducting(cents: int) -> Plant:

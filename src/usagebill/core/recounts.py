@@ -30,6 +30,8 @@ from usagebill.core.subscriptions import Subscription, subscription_at
 # A plan change counts from the midnight before the job that makes it: in between, either plan may have billed an event.
 _PLAN_CHANGE = timedelta(hours=26)
 
+# Credits for the time after an end that was paid in advance: lines of credit notes, recounted beside fees.
+UNUSED_TIME: Final = "unused_time"
 # Kinds of recounted lines, under their names in reports.
 KINDS: Final[Mapping[str, str]] = {
     "usage": "usage fees",
@@ -37,6 +39,7 @@ KINDS: Final[Mapping[str, str]] = {
     "subscription": "subscription fees",
     "fixed_charge": "fixed charge fees",
     "commitment": "commitment fees",
+    UNUSED_TIME: "credits for unused time",
 }
 
 # Reasons why a line cannot be judged.

@@ -60,7 +60,7 @@ from usagebill.queries.payments import paid_and_kept_cents, paid_cents
 from usagebill.queries.removed_events import may_be_gone
 from usagebill.queries.subscriptions import plan_of
 from usagebill.queries.wallets import wallets_of_customer
-from usagebill.rating.recounts import Recounts, lost_events, recounted, recounted_without_invoice
+from usagebill.rating.recounts import Recounts, lost_events, recounted, recounted_unused_time, recounted_without_invoice
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, present, within
 
@@ -69,8 +69,8 @@ from usagebill.storage.conditions import asc, eq, present, within
 class AuditReport:
     """The numbers of audited records, the number of findings (`found`) and the first of them (`findings`).
 
-    `recounted` is the number of fees by kind (`core.recounts.KINDS`) recounted from events, plan and days,
-    `not_recounted` that of fees that could not be. Both are empty without recounts.
+    `recounted` is the number of lines by kind (`core.recounts.KINDS`) recounted from events, plan and days,
+    `not_recounted` that of lines that could not be. Both are empty without recounts.
     """
 
     customers: int
@@ -206,6 +206,7 @@ def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
         notes.add(_audited_subscription(reader, subscription))
         if notes.recounts is not None:
             notes.add(lost_events(reader, subscription))
+            notes.add(recounted_unused_time(reader, subscription, notes.recounts))
     if notes.recounts is not None:
         notes.add(recounted_without_invoice(reader, customer.id, notes.recounts))
 

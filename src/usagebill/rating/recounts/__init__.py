@@ -18,6 +18,7 @@ from usagebill.rating.recounts.advance import fee_without_invoice, lines_in_adva
 from usagebill.rating.recounts.missing_fees import lost_events as lost_events
 from usagebill.rating.recounts.periods import UsageSoFar, WholePeriod
 from usagebill.rating.recounts.report import Recounts as Recounts
+from usagebill.rating.recounts.unused_time import recounted_unused_time as recounted_unused_time
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, missing
 

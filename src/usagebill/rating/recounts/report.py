@@ -1,4 +1,4 @@
-"""The report on fees that were recounted, and on those that were not."""
+"""The report on lines that were recounted, and on those that were not."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ class Recounts:
     def count(self, fee: Fee) -> None:
         kind = kind_of(fee)
         if kind is not None:
-            self.done[kind] = self.done.get(kind, 0) + 1
+            self.count_kind(kind)
+
+    def count_kind(self, kind: str) -> None:
+        self.done[kind] = self.done.get(kind, 0) + 1
 
     def leave(self, fee: Fee, reason: str) -> None:
         kind = kind_of(fee)
         if kind is not None:
-            self._left[kind, reason] = self._left.get((kind, reason), 0) + 1
+            self.leave_kind(kind, reason)
+
+    def leave_kind(self, kind: str, reason: str) -> None:
+        self._left[kind, reason] = self._left.get((kind, reason), 0) + 1
 
     @property
     def left(self) -> tuple[Left, ...]:
-        """Fees that could not be recounted, by kind and reason."""
+        """Lines that could not be recounted, by kind and reason."""
         return tuple(Left(kind=kind, reason=reason, count=count) for (kind, reason), count in self._left.items())
