@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from usagebill.core.credit_note_balance import Balance
 from usagebill.core.credit_notes import CreditNote
 from usagebill.core.fees import Fee
@@ -13,13 +15,13 @@ from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq
 
 
-def balance_of(reader: Reader, invoice: Invoice, *, without: str | None = None) -> Balance:
-    """The balance of `invoice`; the credit note with the id `without` does not count."""
+def balance_of(reader: Reader, invoice: Invoice, *, without: Collection[str] = ()) -> Balance:
+    """The balance of `invoice`; the credit notes with the ids `without` do not count."""
     notes = reader.tx.find(CreditNote, eq("invoice_id", invoice.id), order=[asc("created_at")])
     return Balance(
         invoice=invoice,
         fees=tuple(reader.tx.find(Fee, eq("invoice_id", invoice.id), order=[asc("created_at")])),
-        notes=tuple(note for note in notes if note.id != without),
+        notes=tuple(note for note in notes if note.id not in without),
         unused_cents=_unused_cents(reader, invoice) if invoice.invoice_type == InvoiceType.CREDIT else None,
     )
 

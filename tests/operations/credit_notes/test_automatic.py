@@ -239,3 +239,19 @@ def test_notes_of_a_draft_whose_fee_is_gone_come_to_nothing() -> None:
         assert [note["total_amount_cents"] for note in notes] == [0, 0, 0, 0]
         assert [note["balance_amount_cents"] for note in notes] == [0, 0, 0, 0]
         assert box.billing.audit().findings == ()
+
+
+def test_notes_of_a_draft_each_follow_what_a_coupon_leaves_of_their_own_fee() -> None:
+    with Scenario("2024-01-01T00:00:00Z") as box:
+        box.customer(billing_configuration={"invoice_grace_period": 3})
+        box.plan(amount_cents=3100, pay_in_advance=True)
+        for name in ("sub", "other"):
+            box.subscribe(external_id=name)
+        box.travel_to("2024-03-01T12:00:00Z")
+        for name in ("sub", "other"):
+            box.unsubscribe(name)
+        box.coupon(1, coupon_type="percentage", percentage_rate="50", frequency="forever")
+        box.travel_to("2024-03-08T00:00:00Z")
+        notes = box.get("/credit_notes")["credit_notes"]
+        assert [note["total_amount_cents"] for note in notes] == [1500, 1500]
+        assert box.billing.audit().findings == ()

@@ -35,13 +35,15 @@ def follow(work: Work, invoice: Invoice, before: Sequence[Fee]) -> None:
 
     `before` are the previous fees.
     """
-    fees = work.tx.find(Fee, eq("invoice_id", invoice.id))
-    for note in _drafts(work, invoice):
+    fees, drafts = work.tx.find(Fee, eq("invoice_id", invoice.id)), _drafts(work, invoice)
+    for place, note in enumerate(drafts):
         items = tuple(moved for item in note.items if (moved := followed_item(item, before, fees)) is not None)
         by_id = {fee.id: fee for fee in fees}
         # A note of zero does not absorb the rounding of the other notes, though nothing is left to credit.
         credits_something = any(item.precise_amount_cents for item in items)
-        result = balance_of(work, invoice, without=note.id).credited(
+        # The notes after it still have the amounts of the fees before, which would leave it too little.
+        yet_to_follow = {later.id for later in drafts[place:]}
+        result = balance_of(work, invoice, without=yet_to_follow).credited(
             [(by_id[item.fee_id], item.precise_amount_cents) for item in items],
             items if credits_something else None,
             now=work.now,
