@@ -120,16 +120,24 @@ class Lived:
 
 
 def play(
-    life: Life, *, late: bool = False, reopened: bool = False, backwards: bool = False, forgetful: bool = False
+    life: Life,
+    *,
+    late: bool = False,
+    leaps: bool = False,
+    reopened: bool = False,
+    backwards: bool = False,
+    forgetful: bool = False,
 ) -> Lived:
     """Play the life to its end, and until all is billed.
 
-    With `late`, workers stop where the life says `down`; with `reopened`, everything is in a file that is closed and
-    opened again before each step; with `backwards`, what is there before the life begins was made in another order;
-    with `forgetful`, events are removed before each step once their period ended a month ago.
+    With `late`, workers stop where the life says `down`; with `leaps`, they work right before each step alone, on all
+    that has become due since the one before, instead of at each instant at which something is due; with `reopened`,
+    everything is in a file that is closed and opened again before each step; with `backwards`, what is there before the
+    life begins was made in another order; with `forgetful`, events are removed before each step once their period ended
+    a month ago.
     """
     with ReopenedScenario(now=life.start) if reopened else Scenario(now=life.start) as box:
-        player = _Player(box, life, late=late, backwards=backwards, forgetful=forgetful)
+        player = _Player(box, life, late=late, leaps=leaps, backwards=backwards, forgetful=forgetful)
         player.play()
         return player.lived
 
@@ -151,10 +159,11 @@ class ReopenedScenario(Scenario):
 
 
 class _Player:
-    def __init__(self, box: Scenario, life: Life, *, late: bool, backwards: bool, forgetful: bool) -> None:
+    def __init__(self, box: Scenario, life: Life, *, late: bool, leaps: bool, backwards: bool, forgetful: bool) -> None:
         self.box = box
         self.life = life
         self.late = late
+        self.leaps = leaps
         self.backwards = backwards
         self.forgetful = forgetful
         self.lived = Lived(life=life)
@@ -212,10 +221,13 @@ class _Player:
             self.box.jump_to(max(self.up_again, self.box.now))
             self.up_again = None
             self.box.run_due()
-        if self.up_again is None:
-            self.box.travel_to(max(instant, self.box.now))
-        else:
+        if self.up_again is not None:
             self.box.jump_to(instant)
+        elif self.leaps:
+            self.box.jump_to(max(instant, self.box.now))
+            self.box.run_due()
+        else:
+            self.box.travel_to(max(instant, self.box.now))
         if self.forgetful:
             self._forget()
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
-from tests.lives.life import CHARGES, RECURRING, Life, coupon_terms
+from tests.lives.life import CHARGES, MICROSECOND, MINUTE, RECURRING, Life, Step, coupon_terms
 from tests.lives.owed import Unsure, bill_of
 from tests.lives.play import SUBSCRIPTION, Lived, play
 from usagebill.core.credit_notes import CreditNote
@@ -474,13 +474,74 @@ def _forgetful(life: Life, lived: Lived) -> Iterator[str]:
         yield from _same_papers(replace(lived, unbilled={}), replace(forgetful, unbilled={}), "with events removed")
 
 
+def _as_taken(life: Life, lived: Lived) -> Life:
+    """The life with each step at its instant in `lived`: a bill moves the clock on, and so what follows at the same
+    instant.
+    """
+    steps = tuple(replace(step, at=at) for step, at in zip(life.steps, lived.instants, strict=True))
+    return replace(life, steps=steps)
+
+
 def _late(life: Life, lived: Lived) -> Iterator[str]:
     """Weeks without a worker change no paper."""
-    if not any(step.what == "down" for step in life.steps):
+    if any(step.what == "down" for step in life.steps):
+        yield from _same_papers(lived, play(_as_taken(life, lived), late=True), "late")
+
+
+def _asleep(life: Life, lived: Lived) -> Iterator[str]:
+    """Nor does a whole life without one, until a day before its end; every fourth life, for time."""
+    minutes = (life.end - life.start) // MINUTE - 24 * 60
+    if life.start.day % 4 == 2 and minutes > 0:
+        steps = (Step(at=life.start + MICROSECOND, what="down", number=minutes), *life.steps)
+        asleep = replace(life, steps=tuple(step for step in steps if step.what != "down" or step is steps[0]))
+        yield from _late(asleep, play(asleep))
+
+
+def _in_leaps(life: Life, lived: Lived) -> Iterator[str]:
+    """Whether workers run each job when it is due, or all that is due right before each step, is the same; every
+    fourth life, for time.
+    """
+    if life.start.day % 4 == 3:
+        yield from _same_papers(lived, play(_as_taken(life, lived), leaps=True), "in leaps")
+
+
+def _sums(lived: Lived) -> tuple[list[tuple[object, ...]], dict[str, tuple[int, int]]]:
+    """What each invoice comes to, whatever notes pay of it, and what all notes of each give back: total and taxes."""
+    order = {invoice.id: str(invoice.created_at) + invoice.invoice_type for invoice in lived.invoices}
+    invoices = [
+        (
+            order[one.id],
+            str(one.status),
+            one.sub_total_excluding_taxes_amount_cents,
+            one.taxes_amount_cents,
+            one.total_amount_cents,
+            sum(line.amount_cents for line in one.credits if line.item_type == "credit_note"),
+        )
+        for one in lived.invoices
+    ]
+    back: dict[str, tuple[int, int]] = {}
+    for note in lived.notes:
+        if note.status == "finalized":
+            cents, taxes = back.get(order[note.invoice_id], (0, 0))
+            back[order[note.invoice_id]] = (cents + note.total_amount_cents, taxes + note.taxes_amount_cents)
+    return sorted(invoices, key=repr), back
+
+
+def _in_parts(life: Life, lived: Lived) -> Iterator[str]:
+    """Whether an invoice is credited at once or line by line in three parts is the same to a cent."""
+    notes = [step for step in life.steps if step.what == "note" and step.code in ("whole", "parts")]
+    if not notes:
         return
-    # A bill moves the clock on, and so what follows at the same instant: late as on time.
-    steps = tuple(replace(step, at=at) for step, at in zip(life.steps, lived.instants, strict=True))
-    yield from _same_papers(lived, play(replace(life, steps=steps), late=True), "late")
+    other = {"whole": "parts", "parts": "whole"}
+    steps = tuple(
+        replace(step, code=other[step.code]) if step.what == "note" and step.code in other else step
+        for step in _as_taken(life, lived).steps
+    )
+    usual, varied = _sums(lived), _sums(play(replace(life, steps=steps)))
+    yield from (f"usually {paper}" for paper in usual[0] if paper not in varied[0])
+    yield from (f"in other parts {paper}" for paper in varied[0] if paper not in usual[0])
+    if usual[1] != varied[1]:
+        yield f"notes give back {usual[1]}, in other parts {varied[1]}"
 
 
 def _billed_in_all(lived: Lived) -> int:
@@ -552,6 +613,9 @@ def _without_voids(life: Life, lived: Lived) -> Iterator[str]:
 
 VARIANTS: dict[str, Callable[[Life, Lived], Iterator[str]]] = {
     "late": _late,
+    "asleep": _asleep,
+    "leaps": _in_leaps,
+    "parts": _in_parts,
     "reopened": _reopened,
     "order": _backwards,
     "retention": _forgetful,
