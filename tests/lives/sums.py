@@ -152,8 +152,9 @@ def _documents(lived: Lived) -> Iterator[str]:
                 if line.amount_cents > _round(left * Fraction(terms["rate"]) / 100):
                     yield f"coupon {line.item_code} on {invoice.number} took {line.amount_cents} of {left}"
             elif terms["coupon_type"] == "percentage":
-                expected = _round(left * Fraction(terms["rate"]) / 100)
-                if line.amount_cents != expected:
+                rate = Fraction(terms["rate"]) / 100
+                expected, least = _round(left * rate), _round((left - _moved(lived, invoice)) * rate)
+                if not least <= line.amount_cents <= expected:
                     yield f"coupon {line.item_code} on {invoice.number}: {expected}, took {line.amount_cents}"
             elif line.amount_cents > min(terms["amount_cents"], left):
                 yield f"coupon {line.item_code} on {invoice.number} took {line.amount_cents} of {left}"
@@ -169,6 +170,26 @@ def _documents(lived: Lived) -> Iterator[str]:
             tax = _round(net * Fraction(sum(rates, Decimal(0))) / 100)
             if abs(tax - invoice.taxes_amount_cents) > (1 if coupons else 0):
                 yield f"taxes of {invoice.number}: {tax}, shown {invoice.taxes_amount_cents}"
+
+
+def _moved(lived: Lived, invoice: Invoice) -> int:
+    """What was given back, when the invoice was issued, of those that it deducts: a percentage of it was taken before,
+    and the fees that it discounts had been billed ahead in full. The invoice asks for as much more.
+    """
+    deducted = {line.source_id for line in invoice.credits if line.item_type == "invoice"}
+    return sum(
+        note.sub_total_excluding_taxes_amount_cents
+        for note in _live_notes(lived)
+        if note.automatic and note.invoice_id in _stages(lived, deducted) and note.created_at == invoice.finalized_at
+    )
+
+
+def _stages(lived: Lived, ids: set[str | None]) -> set[str | None]:
+    """These progressive billing invoices, and those that they deduct."""
+    before = {
+        line.source_id for one in lived.invoices if one.id in ids for line in one.credits if line.item_type == "invoice"
+    }
+    return ids if before <= ids else _stages(lived, ids | before)
 
 
 def _billed_ahead(lived: Lived) -> Iterator[str]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from zoneinfo import ZoneInfo
 
 from usagebill.core.aggregation import Window
 from usagebill.core.charge_parts import ChargeResult
 from usagebill.core.contracts import Contract
 from usagebill.core.currencies import exponent
-from usagebill.core.customers import Customer, timezone
-from usagebill.core.days import days_billed
+from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.grouping import Breakdown
 from usagebill.core.numbers import ZERO
@@ -23,7 +21,7 @@ from usagebill.core.taxes import usage_taxes_cents
 from usagebill.process.json_text import parse_json
 from usagebill.queries.billing_periods import cycle_at, running_boundaries
 from usagebill.queries.contracts import contract_of
-from usagebill.queries.customers import customer_by_external_id, entity_of
+from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import definition_for
 from usagebill.queries.takeovers import in_force
@@ -318,8 +316,7 @@ def projected(reader: Reader, external_customer_id: str, options: ProjectedUsage
         window=window,
         current=True,
     )
-    tz = ZoneInfo(timezone(customer, entity_of(reader, customer)))
-    elapsed, whole = _elapsed(reader.now, window.start, window.end, tz)
+    elapsed, whole = _elapsed(reader.now, window)
     usages = [
         ChargeUsage(
             charge=usage.charge,
@@ -334,14 +331,9 @@ def projected(reader: Reader, external_customer_id: str, options: ProjectedUsage
     return _summed(reader, customer, definition, usages, window, with_taxes=with_taxes, is_projected=True)
 
 
-def _elapsed(now: datetime, start: datetime, end: datetime, tz: ZoneInfo) -> tuple[int, int]:
+def _elapsed(now: datetime, window: Window) -> tuple[int, int]:
     """The number of days of the period that have begun, and of all its days."""
-    whole = days_billed(start, end, tz)
-    if now >= end:
-        return whole, whole
-    if now < start:
-        return 0, whole
-    return min(days_billed(start, now, tz), whole), whole
+    return (0 if now < window.start else window.days_until(window.start, now)), window.days
 
 
 def _projection(result: ChargeResult, elapsed: int, whole: int, definition: PlanDefinition) -> Projection:

@@ -116,3 +116,20 @@ def test_what_begins_in_the_hours_between_two_midnights_counts_from_the_first_da
         box.travel_to("2024-03-02T00:00:00Z")
         assert sum(one["total_amount_cents"] for one in box.invoices()) == PRICE + another
         assert box.billing.audit().findings == ()
+
+
+@MOVES
+def test_usage_is_projected_by_the_days_of_the_period(before: str, after: str) -> None:
+    """One unit a day until the 20th is 29 in February 2024, also if the clock of the first hours says 31 January."""
+    with Scenario(now="2024-01-01T10:30:00Z") as box:
+        box.customer(timezone=before)
+        box.plan(charge_on(box.metric("gb"), amount="1"))
+        box.subscribe()
+        box.travel_to("2024-02-10T12:00:00Z")
+        box.event("gb", value=20)
+        box.customer(timezone=after)
+        # It is the 20th in each of these zones.
+        box.travel_to("2024-02-20T10:30:00Z")
+        usage = box.get("/customers/acme/projected_usage?external_subscription_id=sub")["customer_projected_usage"]
+        (charge,) = usage["charges_usage"]
+        assert (charge["projected_units"], charge["projected_amount_cents"]) == ("29.0", PRICE)
