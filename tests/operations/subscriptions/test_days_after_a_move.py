@@ -133,3 +133,26 @@ def test_usage_is_projected_by_the_days_of_the_period(before: str, after: str) -
         usage = box.get("/customers/acme/projected_usage?external_subscription_id=sub")["customer_projected_usage"]
         (charge,) = usage["charges_usage"]
         assert (charge["projected_units"], charge["projected_amount_cents"]) == ("29.0", PRICE)
+
+
+@MOVES
+@INSTANTS
+@pytest.mark.parametrize("kind", [seats, stock, charge_minimum])
+def test_each_month_of_usage_is_shown_as_it_was_billed(
+    kind: Callable[..., None], before: str, after: str, moved_at: str
+) -> None:
+    """By the days of the time zone that billed it."""
+    with Scenario(now="2024-01-01T10:30:00Z") as box:
+        begin(box, kind, before, in_advance=False)
+        box.travel_to("2024-01-05T10:30:00Z")
+        if kind is charge_minimum:
+            box.event("gb", value=29)
+        box.travel_to(moved_at)
+        box.customer(timezone=after)
+        box.travel_to("2024-04-02T20:00:00Z")
+        asked = "time_granularity=monthly&from_date=2024-01-01&to_date=2024-03-31"
+        rows = box.get(f"/analytics/usage?{asked}")["usages"]
+        shown = {row["start_of_period_dt"]: row["amount_cents"] for row in rows if row["amount_cents"]}
+        # A minimum is no usage.
+        months = ["2024-01-01"] if kind is charge_minimum else ["2024-01-01", "2024-02-01", "2024-03-01"]
+        assert shown == dict.fromkeys(months, PRICE)

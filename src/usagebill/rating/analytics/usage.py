@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -27,10 +27,12 @@ from usagebill.core.instants import MICROSECOND, parse_instant
 from usagebill.core.invoices.life_cycle import BILLED, InvoiceType
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import ZERO, add, subtract
-from usagebill.core.periods import Window as Span
+from usagebill.core.periods import Window as Span, usage_windows, with_days
 from usagebill.core.periods.calendar import add_months
 from usagebill.core.plans import Charge, Plan
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.queries.billing_periods import boundaries_of
+from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import definition_for, find_subscription
 from usagebill.queries.takeovers import in_force
@@ -144,7 +146,7 @@ class _Usage:
         self, window: Window, currency: str, whole: _Amounts, so_far: Callable[[Sequence[datetime]], list[_Amounts]]
     ) -> None:
         """Divide the `whole` amount of a window among the periods; `so_far` gives its amount at some instants."""
-        first, last = _local(window.start, window.tz), _local(window.end, window.tz)
+        first, last = _days_of(window)
         periods = [period for period in self.periods if period.start <= last and first <= period.end]
         ends = {day for period in periods for day in (period.start - _DAY, period.end)}
         days = sorted(day for day in ends if first <= day < last)
@@ -159,6 +161,11 @@ class _Usage:
             for metric_id in {*before, *after}:
                 amount = after.get(metric_id, _NOTHING).minus(before.get(metric_id, _NOTHING))
                 self.count(period, metric_id, currency, amount)
+
+
+def _days_of(window: Window) -> tuple[date, date]:
+    """The first and the last day of a window."""
+    return window.day_of(window.start), _local(window.end, window.tz)
 
 
 def _local(instant: datetime, tz: object) -> date:
@@ -330,8 +337,29 @@ def _count_billed(reader: Reader, options: UsageFilters, metric_ids: frozenset[s
         days = (closes - opens).days + 1
         duration = days if billed is None or billed.charges_duration is None else billed.charges_duration
         if subscription is not None:
-            window = usage_window(Span(start=opens, end=closes, duration=duration), tz, subscription)
+            span = Span(start=opens, end=closes, duration=duration)
+            window = _billed_window(reader, subscription, span, tz, billed)
+            period = result.period_of(*_days_of(window))
+            if period is not None:
+                for metric_id, amount in whole.items():
+                    result.count(period, metric_id, str(currency), amount)
+                continue
             result.divide(window, str(currency), whole, _counter(reader, subscription, frozenset(whole), window))
+
+
+def _billed_window(
+    reader: Reader, subscription: Subscription, span: Span, tz: ZoneInfo, billed: BillingPeriod | None
+) -> Window:
+    """The window with the days that it was billed by: those of the time zone of then."""
+    if billed is None:
+        return usage_window(span, tz, subscription)
+    zone = ZoneInfo(billed.timezone)
+    if span.start.astimezone(zone).time() != time():
+        contract = contract_of(reader, subscription)
+        windows = usage_windows(contract.cycle(zone), with_days(contract.cycle(zone), boundaries_of(billed)))
+        resumed = next((window for window in windows if window.start == span.start), span)
+        span = replace(span, days_start=resumed.days_start)
+    return usage_window(span, zone, subscription)
 
 
 def _instant(text: object) -> datetime:
@@ -380,7 +408,7 @@ def _count_running(reader: Reader, options: UsageFilters, metric_ids: frozenset[
             window = running_window(reader, subscription)
         except NotAllowed:
             continue
-        first, last = _local(window.start, window.tz), _local(window.end, window.tz)
+        first, last = _days_of(window)
         if first > result.periods[-1].end or last < result.periods[0].start:
             continue
         so_far = _counter(reader, subscription, metric_ids, window)
@@ -388,7 +416,9 @@ def _count_running(reader: Reader, options: UsageFilters, metric_ids: frozenset[
         currency = plan_definition(reader, subscription.plan_id).plan.amount_currency
         # Nothing is used after now.
         today = min(reader.now, window.end)
-        shown = Window(start=window.start, end=today, period_days=window.period_days, tz=window.tz)
+        shown = Window(
+            start=window.start, end=today, period_days=window.period_days, tz=window.tz, days_start=window.days_start
+        )
         result.divide(shown, currency, now, so_far)
 
 
