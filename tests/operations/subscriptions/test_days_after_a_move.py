@@ -156,3 +156,27 @@ def test_each_month_of_usage_is_shown_as_it_was_billed(
         # A minimum is no usage.
         months = ["2024-01-01"] if kind is charge_minimum else ["2024-01-01", "2024-02-01", "2024-03-01"]
         assert shown == dict.fromkeys(months, PRICE)
+
+
+@pytest.mark.parametrize("moved_at", ["2024-04-12T00:00:00Z", "2024-04-30T20:00:00Z"])
+@pytest.mark.parametrize("in_advance", [False, True], ids=["in arrears", "in advance"])
+@pytest.mark.parametrize("kind", [plan_fee, seats, stock, fixed_charge, charge_minimum, commitment])
+@pytest.mark.parametrize(
+    ("before", "after"), [("America/Los_Angeles", "Asia/Tokyo"), ("Asia/Tokyo", "America/Los_Angeles")]
+)
+def test_an_anniversary_that_is_in_another_month_after_a_move_makes_no_day_more(
+    kind: Callable[..., None], before: str, after: str, in_advance: bool, moved_at: str
+) -> None:
+    """The 31st, or the last of a month, in Los Angeles, and the 1st in Tokyo: six periods until August."""
+    with Scenario(now="2024-01-31T20:00:00Z") as box:
+        box.customer(timezone=before)
+        kind(box, in_advance=in_advance)
+        box.subscribe(billing_time="anniversary")
+        if kind in (seats, stock, commitment):
+            box.event("seats", value=1)
+        box.travel_to(moved_at)
+        box.customer(timezone=after)
+        box.travel_to("2024-08-20T20:00:00Z")
+        paid_ahead = {plan_fee: PRICE, fixed_charge: PRICE, commitment: 100}.get(kind, 0) if in_advance else 0
+        assert sum(one["total_amount_cents"] for one in box.invoices()) == 6 * PRICE + paid_ahead
+        assert box.billing.audit().findings == ()

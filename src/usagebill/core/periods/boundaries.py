@@ -272,8 +272,8 @@ def _with_days(cycle: Cycle, window: Window, period: Period) -> Window:
     is_start = window.start == cycle.started_at and moved >= timedelta(0)
     if not moved or is_start or abs(moved) >= MIDNIGHT_MOVE:
         return window
-    # A move that puts the billing day into another month can leave whole days between the two.
-    first = min(period.start, local_date(window.start, _EASTERNMOST))
+    # A move that puts the billing day into another month can leave a whole day between the two.
+    first = period.start if moved > -_DAY else min(period.start, local_date(window.start, _EASTERNMOST))
     return replace(window, days_start=day_start(first, cycle.tz))
 
 
