@@ -115,8 +115,8 @@ def set_up(billing: Any) -> None:
     seats = billing.billable_metrics.create(name="Seats", code="seats", aggregation_type="count_agg")
     support = billing.add_ons.create(name="Support", code="support", amount_cents=1000, amount_currency="EUR")
     billing.add_ons.create(name="Unused", code="unused", amount_cents=1000, amount_currency="EUR")
-    # One that was passed in January, one that later usage passes, and one that much usage passes again and again; not for
-    # the customer whose weeks are drafts.
+    # One that was passed in January, one that later usage passes, and one that much usage passes again and again; not
+    # for the customer whose weeks are drafts.
     thresholds = [{"amount_cents": 2000}, {"amount_cents": 4500}, {"amount_cents": 1500, "recurring": True}]
     for code, cents, interval in (("pro", 3100, "monthly"), ("big", 6200, "monthly"), ("weekly", 700, "weekly")):
         billing.plans.create(
