@@ -689,3 +689,21 @@ def test_a_timestamp_too_far_ahead_is_refused_where_a_bound_is_set() -> None:
         batch = [{**event, "transaction_id": "3"}, {**event, "transaction_id": "4", "timestamp": now * 2}]
         assert refused(box.send("POST", "/events/batch", {"events": batch})) == {"1": {"timestamp": ["too_far_ahead"]}}
         assert [row["transaction_id"] for row in box.get("/events")["events"]] == ["1"]
+
+
+@pytest.mark.parametrize("sent_at", ["2024-04-10T12:00:00.300Z", "2024-04-10T11:00:00Z"])
+def test_what_came_before_its_subscription_was_made_is_not_billed_in_advance_and_listed(sent_at: str) -> None:
+    """Dated in its first second or later: a subscription that waits for its start bills it as it comes."""
+    with Scenario(now="2024-04-10T09:00:00Z") as box:
+        box.customer()
+        box.plan(charge_in_advance_on(box.metric("calls"), amount="1"))
+        box.subscribe(external_id="waiting", subscription_at="2024-04-10T12:00:00Z")
+        box.travel_to(sent_at)
+        for name in ("sub", "waiting"):
+            send(box, f"to {name}", "calls", name, timestamp=1712750400, properties={"value": 5})
+        box.travel_to("2024-04-10T12:00:00.600Z")
+        box.subscribe()
+        assert unbilled(box) == [("to sub", "period_closed", True)]
+        box.travel_to("2024-05-02T00:00:00Z")
+        billed = [fee["event_transaction_id"] for fee in box.get("/fees?fee_type=charge")["fees"]]
+        assert billed == ["to waiting"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from usagebill.core.aggregation import counts_history
@@ -51,7 +51,6 @@ _NAMES = 2000
 _LATE = 10_000
 # Clocks differ: an event that is no further ahead than this is no finding.
 _AHEAD = timedelta(minutes=5)
-_BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
 def metric_by_code(reader: Reader, code: str) -> BillableMetric | None:
@@ -218,7 +217,8 @@ def _in_advance(reader: Reader, subscription: Subscription, code: str) -> tuple[
             since = added + MICROSECOND if added > begun else begun
             ends = [instant + MICROSECOND for instant in (charge.deleted_at, replaced_at) if instant is not None]
             caught_up = caught_up_from(reader, subscription) if since == begun else None
-            since = since if since > started_at else _BEGINNING
+            # Events of a subscription that is to start have their fees as they come, whatever their time.
+            since = since if since > started_at else subscription.created_at
             times.append(Advance(since, min(ends, default=None), _takes_event_prices(charge), caught_up))
     return tuple(times)
 
