@@ -197,6 +197,7 @@ def records_module() -> str:
             continue
         hints = get_type_hints(get_type_hints(VIEWS[kind])["return"])
         lines = [f'class {kind.__name__}(_{kind.__name__}):\n    """{inspect.getdoc(kind)}"""\n']
+        lines.append("    def json(self) -> dict[str, Any]: ...")
         for name in sorted(further_fields(kind)):
             text = imports.text(hints[name]) if name not in RELATED.get(kind, {}) else RELATED_TYPES.get(name, "Plan")
             lines.append(f"    @property\n    def {name}(self) -> {text}: ...")

@@ -41,7 +41,7 @@ from usagebill.process.logs import Log, plain_traceback
 from usagebill.process.settings import MailServer, Settings
 from usagebill.queries import billing_runs
 from usagebill.records import plain, presented, view_of
-from usagebill.resources import Resources
+from usagebill.resources import RESOURCES, Resources
 from usagebill.runtime.ahead import Ahead, Wanted
 from usagebill.runtime.clock import Clock, ClockWatch, ManualClock, ServerClock, SystemClock
 from usagebill.runtime.presence import Presence
@@ -73,6 +73,22 @@ _LONG_LEASE = timedelta(minutes=5)
 # When jobs of a disabled organization are tried again.
 _STANDS_STILL = datetime(9999, 1, 1, tzinfo=UTC)
 # The default actors: library callers, and the system while it runs leased jobs.
+# What a program calls besides the resources.
+_PUBLIC = (
+    "aio",
+    "audit",
+    "clock",
+    "close",
+    "next_due",
+    "on_immediate",
+    "organization",
+    "receive_notice",
+    "run_due",
+    "settings",
+    "view",
+    "within",
+)
+
 _ACTOR = ContextVar("usagebill_actor", default=LIBRARY)
 _log = Log("usagebill.jobs")
 
@@ -177,6 +193,10 @@ class Billing(Resources):
         if (organization := tx.get(Organization, id)) is None:
             raise LookupError(f"no organization {id}")
         return organization
+
+    def __dir__(self) -> list[str]:
+        """What a program calls; the rest is for the modules around this one."""
+        return [*RESOURCES, *_PUBLIC]
 
     def __enter__(self) -> Billing:
         return self

@@ -60,6 +60,13 @@ class _Shown:
     def __hash__(self) -> int:
         return hash(self.__dict__["record"])
 
+    def json(self) -> dict[str, Any]:
+        """The record as the API shows it, ready for `json.dumps`."""
+        record, viewer = self.__dict__.get("record"), self.__dict__.get("viewer")
+        if record is None or viewer is None:
+            raise AttributeError("json() is known of what an operation gave, not of copies of it")
+        return dict(viewer.view(record))
+
     def __getattr__(self, name: str) -> Any:
         if name not in further_fields(self._kind):
             raise AttributeError(f"{self._kind.__name__} has no attribute {name}")

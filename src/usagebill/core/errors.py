@@ -234,7 +234,8 @@ class ClockRefused(BillingError):
 class Invalid(BillingError):
     """Values that break a rule (422). `details` maps each field to its codes, in the order of the checks.
 
-    A batch maps the position (as text) of each bad item to its own details; a failed expression is a plain text.
+    A batch maps the position (as text) of each bad item to its own details. A failed expression is about no field: its
+    one code, under `base`, is the whole text of the failure, which over HTTP stands alone (`answered`).
     `reasons` explain some fields in words if the code does not suffice. `messages` are the texts for people, by field
     and in the same order as in `details`; empty until they are written.
     """
@@ -252,16 +253,18 @@ class Invalid(BillingError):
         super().__init__("validation_errors")
         self.reasons = reasons or {}
         self.messages: Mapping[str, Sequence[str]] = {}
+        self.answered: type_of_details
         if isinstance(details, str):
-            self.details: type_of_details = details
+            self.details: Mapping[str, object] = {"base": [details]}
+            self.answered = details
             return
         merged: dict[str, object] = dict(details or {})
         for field, codes in fields.items():
             merged[field] = [codes] if isinstance(codes, str) else list(codes)
-        self.details = merged
+        self.details = self.answered = merged
 
     def __str__(self) -> str:
         details = self.details
-        if not isinstance(details, str) and len(details) > _MOST_SHOWN:
+        if len(details) > _MOST_SHOWN:
             details = {**dict(islice(details.items(), _MOST_SHOWN)), "...": [f"and {len(details) - _MOST_SHOWN} more"]}
         return f"validation_errors: {details}" + (f"\n{self.message}" if self.message else "")

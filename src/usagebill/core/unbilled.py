@@ -472,8 +472,12 @@ def message_of(reason: Reason, event: Event, field_name: str | None = None, near
         ),
         Reason.PERIOD_CLOSED: "its period had been billed before the event could be counted",
         Reason.PERIOD_ALREADY_BILLED: "the event came after its period had been billed",
-        Reason.PROPERTY_MISSING: f"the metric {event.code!r} needs the property {field_name!r}",
-        Reason.PROPERTY_NOT_NUMERIC: f"the property {field_name!r} of the metric {event.code!r} is not a number",
+        Reason.PROPERTY_MISSING: f"the metric {event.code!r} needs the property {field_name!r}"
+        + (", which is null or empty" if field_name in event.properties else ""),
+        Reason.PROPERTY_NOT_NUMERIC: (
+            f"the property {field_name!r} of the metric {event.code!r} is not a number such as 12.5:"
+            f" {property_of(event, field_name) or ''!s:.64}"
+        ),
         Reason.AMOUNT_MISSING: f"a charge on the metric {event.code!r} needs a price: 'precise_total_amount_cents'",
         Reason.AMOUNT_NOT_NUMERIC: (
             f"the price {event.unread_amount!r} in 'precise_total_amount_cents' is no number of cents, such as 1250.5"

@@ -47,8 +47,10 @@ def error_body(problem: BillingError) -> JsonObject:
         body: JsonObject = {"status": 429, "error": error, "code": problem.code, "error_details": details}
         return {**body, "message": problem.message}
     body = {"status": problem.status, "error": _TITLES[problem.status], "code": problem.code}
-    if isinstance(problem, (Invalid, PaymentRequired, ThirdPartyError)):
+    if isinstance(problem, (PaymentRequired, ThirdPartyError)):
         body["error_details"] = problem.details
+    if isinstance(problem, Invalid):
+        body["error_details"] = problem.answered
     body["message"] = problem.message
     if isinstance(problem, Invalid):
         body["messages"] = problem.messages

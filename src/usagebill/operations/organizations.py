@@ -184,6 +184,6 @@ def update(work: Work, request: OrganizationInput) -> Organization:
 
 def _of_organization(problem: Invalid) -> Invalid:
     """The error of the billing entity, with the organization's own error code."""
-    if not isinstance(problem.details, dict) or "eu_tax_management" not in problem.details:
+    if "eu_tax_management" not in problem.details:
         return problem
     return Invalid({**problem.details, "eu_tax_management": ["org_must_be_in_eu"]})

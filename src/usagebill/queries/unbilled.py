@@ -304,7 +304,7 @@ def unbilled(reader: Reader, event: Event, reason: Reason) -> UnbilledEvent:
     if reason is Reason.OPERATION_UNKNOWN:
         near = None
     elif reason is Reason.PROPERTY_MISSING:
-        near = near_name(field_name or "", event.properties)
+        near = None if field_name in event.properties else near_name(field_name or "", event.properties)
     else:
         near = _near(reader, event, reason)
     return UnbilledEvent(event, reason, message_of(reason, event, field_name, near), _period_is_open(reader, event))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from functools import cached_property
+from math import isfinite
 from typing import Any, get_args, get_origin
 
 import attrs
@@ -196,8 +198,8 @@ class _Request:
 
     def messages(self, problem: Invalid) -> tuple[Mapping[str, Sequence[str]], int]:
         """The texts of each field of the refusal's details, in their order, and how many errors are left out."""
-        if isinstance(problem.details, str):
-            code, _, reason = problem.details.partition(": ")
+        if isinstance(problem.answered, str):
+            code, _, reason = problem.answered.partition(": ")
             meaning, remedy = refusal_of(code)
             return {"base": [f"{meaning}: {reason}; {remedy}" if reason else meaning]}, 0
         self._reasons = problem.reasons
@@ -262,6 +264,10 @@ class _Request:
     def _text(self, place: str, value: object, code: str) -> str:
         name = place.rpartition(".")[2].rpartition("[")[0] or place.rpartition(".")[2]
         meaning, remedy = OF_FIELDS.get((name, code)) or refusal_of(code)
+        if code == "value_is_invalid" and isinstance(value, Mapping):
+            for inside, number in _leaves(value):
+                if isinstance(number, (float, Decimal)) and not isfinite(number):
+                    return f"{place}.{inside}: {number} is not a finite number; send one, or leave it out"
         described, hint = self._described(place)
         if value is _ABSENT or (value in (None, "") and code == "value_is_mandatory"):
             subject = ""

@@ -338,6 +338,29 @@ class Operation(Generic[T]):
         return act(lambda work: self.function(work, **arguments))
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def takes(kind: type, operation: str) -> Callable[[F], F]:
+    """A method whose further keyword arguments are the fields of `kind`: `help()` lists and explains them.
+    Those are required that `operation` needs.
+    """
+
+    def described(method: F) -> F:
+        own = inspect.signature(method)
+        arguments = list(arguments_of((), {"request": kind}, paged=False, operation=operation))
+        fields = list(signature_of(arguments, "").parameters.values())[1:]
+        known = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        required = [one for one in fields if one.default is inspect.Parameter.empty]
+        optional = [one for one in fields if one.default is not inspect.Parameter.empty]
+        shown = own.replace(parameters=[*known[:1], *required, *optional, *known[1:]])
+        method.__doc__ = documentation(method, arguments)
+        method.__signature__ = shown  # type: ignore[attr-defined]
+        return method
+
+    return described
+
+
 def _return_text(function: Callable[..., object]) -> str:
     annotation = inspect.signature(function).return_annotation
     return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "object")

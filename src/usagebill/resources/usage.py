@@ -22,6 +22,7 @@ from usagebill.resources.bindings import (
     Views,
     command,
     query,
+    takes,
     worded,
 )
 from usagebill.resources.result_views import instant_fee_details
@@ -62,6 +63,7 @@ class Events(Resource):
     unbilled = query(unbilled_events.list_all)
     unbilled_tallies = query(unbilled_events.list_tallies)
 
+    @takes(events.EventInput, "events.create")
     def create(
         self, *, enforce: bool = False, on_duplicate: Literal["refuse", "skip"] = "refuse", **fields: object
     ) -> Event:
@@ -102,12 +104,14 @@ class Events(Resource):
         with worded(self._runner, {"events": sent}, events.EventsInput):
             return self._runner.writing(lambda work: events.ingest(work, sent))
 
+    @takes(events.EventInput, "events.create")
     def estimate_fees(self, **fields: object) -> Sequence[Fee]:
         """The fees, with taxes, that an event would cause now; nothing is stored."""
         event = read(events.EventInput, event_fields(fields))
         with worded(self._runner, fields, events.EventInput):
             return self._runner.reading(lambda work: estimates.estimate_fees(work, event))
 
+    @takes(events.EventInput, "events.create")
     def estimate_instant_fees(self, **fields: object) -> Sequence[estimates.InstantFee]:
         """The price of an event on its own, regardless of earlier usage."""
         event = read(events.EventInput, event_fields(fields))

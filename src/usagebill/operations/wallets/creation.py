@@ -74,7 +74,7 @@ def _create(work: Work, customer: Customer | None, request: WalletInput) -> Wall
             work, draft, value_or(request.recurring_transaction_rules, ()), paid=paid or ZERO, granted=granted or ZERO
         )
     except Invalid as problem:
-        problems |= problem.details if isinstance(problem.details, dict) else {}
+        problems |= problem.details
     if problems or customer is None:
         raise Invalid(problems)
     wallet = replace(draft, billing_entity_id=_entity_id(work, request))
