@@ -1,10 +1,13 @@
-"""What the site has beside its pages: a reference made from the description of the API, and no links out of docs/."""
+"""What the site has beside its pages: a reference made from the description of the API, each page as Markdown, an
+`llms.txt` that lists these for programs that read, and no links out of docs/.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File
@@ -13,6 +16,9 @@ from usagebill.http.app import endpoints
 from usagebill.http.openapi import document, operation_name
 from usagebill.resources import RESOURCES
 
+# The Markdown of each page, by its path below docs/.
+_WRITTEN: dict[str, str] = {}
+
 
 def on_files(files: Any, config: Any, **_: Any) -> Any:
     """Adds the page of every operation with its fields."""
@@ -20,11 +26,25 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     """The page without links to files of the repository that are no pages: no repository is beside a site."""
     steps = page.file.src_uri.count("/") + 1
     outside = re.compile(rf"\[([^\]]*)\]\((?:\.\./){{{steps},}}[A-Za-z][^)\s]*\)")
-    return outside.sub(r"\1", markdown)
+    shown = outside.sub(r"\1", markdown)
+    _WRITTEN[page.file.src_uri] = shown
+    return shown
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Writes each page as Markdown beside its HTML, and `llms.txt`."""
+    site = Path(config["site_dir"])
+    lines = [f"# {config['site_name']}", "", f"> {config['site_description']}", ""]
+    for name, text in _WRITTEN.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text, encoding="utf-8")
+        title = re.search(r"^# +(.+)$", text, re.MULTILINE)
+        lines.append(f"- [{title[1] if title else name}]({name})")
+    (site / "llms.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
 def reference() -> Iterator[str]:
