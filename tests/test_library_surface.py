@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_a_record_is_shown_as_json() -> None:
 
 
 def test_a_number_that_is_none_is_named_with_its_property() -> None:
-    event = {"transaction_id": "1", "code": "calls", "external_subscription_id": "s"}
+    event: dict[str, Any] = {"transaction_id": "1", "code": "calls", "external_subscription_id": "s"}
     with Billing() as billing:
         with pytest.raises(Invalid, match=r"properties\.tokens: nan is not a finite number"):
             billing.events.create(**event, properties={"tokens": float("nan")})
@@ -58,13 +59,19 @@ def test_a_number_that_is_none_is_named_with_its_property() -> None:
 def test_a_property_that_is_null_is_no_misspelling() -> None:
     with Billing() as billing:
         billing.billable_metrics.create(name="T", code="t", aggregation_type="sum_agg", field_name="tokens")
-        plan = {"name": "P", "code": "p", "interval": "monthly", "amount_cents": 0, "amount_currency": "EUR"}
-        price = {"billable_metric_code": "t", "charge_model": "standard", "properties": {"amount": "1"}}
+        plan: dict[str, Any] = {
+            "name": "P",
+            "code": "p",
+            "interval": "monthly",
+            "amount_cents": 0,
+            "amount_currency": "EUR",
+        }
+        price: Any = {"billable_metric_code": "t", "charge_model": "standard", "properties": {"amount": "1"}}
         billing.plans.create(**plan, pay_in_advance=False, charges=[price])
         billing.customers.upsert(external_id="acme")
         billing.subscriptions.create(external_customer_id="acme", plan_code="p", external_id="s")
         for id, tokens in (("null", None), ("text", "many")):
-            sent = {"transaction_id": id, "code": "t", "external_subscription_id": "s"}
+            sent: dict[str, Any] = {"transaction_id": id, "code": "t", "external_subscription_id": "s"}
             billing.events.create(**sent, properties={"tokens": tokens})
         assert sorted(event.message for event in billing.events.unbilled()) == [
             "the metric 't' needs the property 'tokens', which is null or empty",
@@ -74,9 +81,9 @@ def test_a_property_that_is_null_is_no_misspelling() -> None:
 
 def test_details_are_always_by_field() -> None:
     with Billing() as billing:
-        metric = {"name": "M", "code": "m", "aggregation_type": "sum_agg", "field_name": "ms"}
+        metric: dict[str, Any] = {"name": "M", "code": "m", "aggregation_type": "sum_agg", "field_name": "ms"}
         billing.billable_metrics.create(**metric, expression="event.properties.a / event.properties.b")
-        event = {"transaction_id": "1", "code": "m", "external_subscription_id": "s"}
+        event: dict[str, Any] = {"transaction_id": "1", "code": "m", "external_subscription_id": "s"}
         with pytest.raises(Invalid) as refused:
             billing.events.create(**event, properties={"a": 1, "b": 0})
         assert list(refused.value.details) == ["base"]
