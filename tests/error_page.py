@@ -38,6 +38,7 @@ characters are cut, and keys, passwords and secrets are never shown.
 | 404 | There is no such record, or no such operation | The message names the missing record, and a similar code |
 | 405 | The record's state does not permit it | The message names the state and the alternatives |
 | 408 | The rest of the request did not arrive in time | Send it again |
+| 413 | The body is longer than 10 MiB | Send less at once |
 | 422 | Invalid values | Correct each field as `messages` says |
 | 429 | The key, its organization or a tax provider has reached a limit of requests | Wait for `Retry-After` seconds |
 | 500 | An internal error; the request changed nothing | Send it again; the service's log has the cause |

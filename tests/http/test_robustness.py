@@ -24,6 +24,7 @@ from usagebill.http.app import MOST_BYTES, create_app
 own_server = pytest.mark.slow
 
 BAD_REQUEST = {"status": 400, "error": "Bad Request"}
+TOO_LARGE = {"status": 413, "error": "Content Too Large"}
 NOT_FOUND = {"status": 404, "error": "Not Found", "code": "resource_not_found"}
 
 
@@ -157,14 +158,14 @@ def test_bodies_have_a_limit(service: Service) -> None:
     fits = service.client.post("/api/v1/customers", content=padded + b" " * (MOST_BYTES - len(padded)))
     assert fits.status_code == 200
     large = service.client.post("/api/v1/customers", content=padded + b" " * MOST_BYTES)
-    assert (large.status_code, for_programs(large.json())) == (400, BAD_REQUEST)
+    assert (large.status_code, for_programs(large.json())) == (413, TOO_LARGE)
     assert service.client.get("/ready").status_code == 200
 
 
 @own_server
 def test_a_body_that_comes_without_its_length_has_the_same_limit(service: Service) -> None:
     answer = service.client.post("/api/v1/customers", content=(b" " * 65536 for _ in range(MOST_BYTES // 65536 + 1)))
-    assert (answer.status_code, for_programs(answer.json())) == (400, BAD_REQUEST)
+    assert (answer.status_code, for_programs(answer.json())) == (413, TOO_LARGE)
 
 
 @own_server

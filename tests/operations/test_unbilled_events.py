@@ -707,3 +707,19 @@ def test_what_came_before_its_subscription_was_made_is_not_billed_in_advance_and
         box.travel_to("2024-05-02T00:00:00Z")
         billed = [fee["event_transaction_id"] for fee in box.get("/fees?fee_type=charge")["fees"]]
         assert billed == ["to waiting"]
+
+
+def test_values_that_no_filter_declares_are_listed_as_billed_by_default(box: Scenario) -> None:
+    box.jump_to("2024-03-10T00:00:00Z")
+    send(box, "declared", "tokens", properties={"tokens": 1, "region": "eu"})
+    send(box, "plain", "tokens", properties={"tokens": 1})
+    send(box, "new", "tokens", properties={"tokens": 1, "region": "mars"})
+    # What is not billed at all is on the other list.
+    send(box, "unbilled", "tokens", "nosub", properties={"tokens": 1, "region": "mars"})
+    listed = box.get("/events?billed_by_default=true")
+    assert [row["transaction_id"] for row in listed["events"]] == ["new"]
+    assert listed["meta"]["total_count"] == 1
+    assert box.billing.events.billed_by_default(code="calls").total_count == 0
+    assert refused(box.send("GET", "/events?billed_by_default=true&unbilled=true")) == {
+        "billed_by_default": ["incompatible_params"]
+    }

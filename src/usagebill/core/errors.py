@@ -57,6 +57,15 @@ class BadRequest(BillingError):
         self.reason = reason
 
 
+class BodyTooLong(BadRequest):
+    """The body is longer than any request may be (413)."""
+
+    status = 413
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("Content Too Large", reason)
+
+
 class Unauthorized(BillingError):
     """No key, or an invalid one (401)."""
 

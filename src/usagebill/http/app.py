@@ -29,7 +29,7 @@ from usagebill import __version__
 from usagebill.billing import Billing
 from usagebill.core.api_keys import ApiKey
 from usagebill.core.api_logs import without_signature
-from usagebill.core.errors import BadRequest, BillingError, DatabaseFailed, NotFound, Unauthorized
+from usagebill.core.errors import BadRequest, BillingError, BodyTooLong, DatabaseFailed, NotFound, Unauthorized
 from usagebill.core.secrets import Secret
 from usagebill.http.api import Answer, Api, Request, Routes, request_id
 from usagebill.http.clock import clock_route
@@ -289,9 +289,7 @@ class _ApiApp:
             if is_whole:
                 return await self._answered(request, body)
         await body.drop(_MOST_DROPPED_BYTES)
-        answer = self._api.refusal(
-            BadRequest("Bad Request", f"the body is longer than {MOST_BYTES:,} bytes; send less")
-        )
+        answer = self._api.refusal(BodyTooLong(f"the body is longer than {MOST_BYTES:,} bytes; send less"))
         return attrs.evolve(
             answer,
             organization_id=unread.organization_id,

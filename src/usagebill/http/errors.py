@@ -35,7 +35,7 @@ _RETRY_SECONDS = 60
 def error_body(problem: BillingError) -> JsonObject:
     """The body of an error, the same for every endpoint."""
     if isinstance(problem, BadRequest):
-        return {"status": 400, "error": problem.code, "message": problem.message}
+        return {"status": problem.status, "error": problem.code, "message": problem.message}
     if isinstance(problem, Unauthorized):
         return {"status": 401, "error": "Unauthorized", "message": problem.message}
     if isinstance(problem, TooManyRequests):

@@ -43,7 +43,7 @@ ENDPOINTS = [
         paged=True,
         returns="events",
         view=listed_event_view,
-        summary="List events, or only those that are not billed, with the reason",
+        summary="List events, or only those not billed, with the reason, or billed at a default price",
     ),
     Endpoint(
         "GET",

@@ -90,10 +90,16 @@ class EventFilters:
 
 @Input
 class EventListFilters(EventFilters):
-    """As in `EventFilters`; `unbilled` selects events that no charge currently counts, each with the reason."""
+    """As in `EventFilters`; `unbilled` selects events that no charge currently counts, each with the reason, and
+    `billed_by_default` those with a value that no filter of their metric declares.
+    """
 
     unbilled: Maybe[bool] = described(
         "Only events that no charge bills at present, each with the reason.", default="false"
+    )
+    billed_by_default: Maybe[bool] = described(
+        "Only events with a value that no filter of their metric declares: they are billed at the default price.",
+        default="false",
     )
 
 
@@ -444,7 +450,9 @@ def get(reader: Reader, transaction_id: str) -> Event:
 
 def list_or_unbilled(reader: Reader, options: EventListFilters, paging: Paging) -> Page[Event] | Page[UnbilledEvent]:
     """Events, or only those that are not billed: by timestamp, latest first, then by transaction id."""
-    if not options.unbilled:
+    if options.unbilled and options.billed_by_default:
+        raise Invalid(billed_by_default="incompatible_params")
+    if not options.unbilled and not options.billed_by_default:
         return list_all(reader, options, paging)
     wanted = unbilled_events.UnbilledFilters(
         code=options.code,
@@ -452,6 +460,8 @@ def list_or_unbilled(reader: Reader, options: EventListFilters, paging: Paging) 
         timestamp_from=_earliest(reader, options),
         timestamp_to=options.timestamp_to,
     )
+    if options.billed_by_default:
+        return unbilled_events.list_billed_by_default(reader, wanted, paging)
     return unbilled_events.list_all(reader, wanted, paging)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, time
 from itertools import islice
 
-from usagebill.core.billable_metrics import declared_values
+from usagebill.core.billable_metrics import BillableMetric, declared_values
 from usagebill.core.days import next_time_of_day
 from usagebill.core.events import Event, property_of
 from usagebill.core.filters import undeclared_keys
@@ -17,12 +17,15 @@ from usagebill.core.unbilled import Reason, Stretch, UnbilledEvent, UnbilledTall
 from usagebill.queries.unbilled import metric_by_code, stretches, unbilled, undone_events, why_unbilled
 from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging
 from usagebill.runtime.work import Reader, Work
-from usagebill.storage.event_queries import EventRange, Lacking
+from usagebill.storage.conditions import Condition, eq
+from usagebill.storage.event_queries import EventFilter, EventRange, Lacking
 from usagebill.storage.ports import Page
 
 _COUNTED_AT = time(6, tzinfo=UTC)
 # So many pairs of a subscription and a code are counted in about a second.
 _COUNTED_WHILE_ONE_WAITS = 500
+# Events of a metric that are searched for values that its filters do not declare, in about a second.
+_LOOKED_THROUGH = 100_000
 
 
 @Input
@@ -47,6 +50,40 @@ def list_all(reader: Reader, options: UnbilledFilters, paging: Paging) -> Page[U
             items.append(unbilled(reader, event, reason))
     total = sum(reader.tx.events.count_in_ranges(ranges))
     return Page(items=items, page=paging.page, per_page=paging.per_page, total_count=total)
+
+
+def list_billed_by_default(reader: Reader, options: UnbilledFilters, paging: Paging) -> Page[Event]:
+    """The events with a value that their metric's filters do not declare, latest first: a charge bills them at its
+    default price. The newest 100,000 events of each metric with filters are looked through.
+    """
+    metrics = [metric for metric in reader.tx.find(BillableMetric, *_coded(options)) if metric.filters]
+    found: list[Event] = []
+    is_exact = True
+    for metric in metrics:
+        declared = declared_values(metric)
+        wanted = EventFilter(
+            code=metric.code,
+            external_subscription_id=options.external_subscription_id or None,
+            timestamp_from=options.timestamp_from or None,
+            timestamp_to=options.timestamp_to or None,
+        )
+        newest = reader.tx.events.find(wanted, limit=_LOOKED_THROUGH)
+        is_exact = is_exact and len(newest) < _LOOKED_THROUGH
+        found += [event for event in newest if undeclared_keys(event, declared) and why_unbilled(reader, event) is None]
+    found.sort(key=lambda event: event.transaction_id)
+    found.sort(key=lambda event: event.timestamp, reverse=True)
+    first = (paging.page - 1) * paging.per_page
+    return Page(
+        items=found[first : first + paging.per_page],
+        page=paging.page,
+        per_page=paging.per_page,
+        total_count=len(found),
+        total_count_is_exact=is_exact,
+    )
+
+
+def _coded(options: UnbilledFilters) -> list[Condition]:
+    return [eq("code", options.code)] if options.code else []
 
 
 def list_tallies(reader: Reader, options: UnbilledFilters) -> list[UnbilledTally]:

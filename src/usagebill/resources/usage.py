@@ -61,6 +61,7 @@ class Events(Resource):
     list_or_unbilled = query(events.list_or_unbilled)
     newest = query(events.newest)
     unbilled = query(unbilled_events.list_all)
+    billed_by_default = query(unbilled_events.list_billed_by_default)
     unbilled_tallies = query(unbilled_events.list_tallies)
 
     @takes(events.EventInput, "events.create")
