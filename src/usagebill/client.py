@@ -68,16 +68,16 @@ class _Service:
             return call.read(body)
         raise problem_of(response.status_code, body)
 
-    def _pause(self, call: Call, tried: int, response: httpx.Response) -> float | None:
+    def _pause(self, call: Call, tried: int, response: httpx.Response, retries: Retries) -> float | None:
         if not call.may_be_repeated and UNKNOWN.encode() in response.content:
             return None
-        return self._retries.pause_after_answer(tried, response.status_code, response.headers)
+        return retries.pause_after_answer(tried, response.status_code, response.headers)
 
-    def _pause_unanswered(self, call: Call, tried: int, problem: httpx.TransportError) -> float:
+    def _pause_unanswered(self, call: Call, tried: int, problem: httpx.TransportError, retries: Retries) -> float:
         """Raises `ServiceUnreachable` if the call is not tried again."""
         was_sent = not isinstance(problem, _UNSENT)
         again = call.may_be_repeated or not was_sent
-        pause = self._retries.pause_after_failure(tried) if again else None
+        pause = retries.pause_after_failure(tried) if again else None
         if pause is None:
             reason = f"{self._url}: {str(problem) or type(problem).__name__} (tried {tried} times)"
             raise ServiceUnreachable(reason, may_have_been_made=was_sent and call.method != "GET") from problem
@@ -154,23 +154,23 @@ class Client(_Service):
 
         return _signed(call, method)
 
-    def send(self, call: Call) -> Any:
+    def send(self, call: Call, *, retries: Retries | None = None) -> Any:
         """Send a call, and again as often as it may be; its result."""
-        result = self._answered(call, self._sent(call))
+        result = self._answered(call, self._sent(call, retries or self._retries))
         if isinstance(result, Pages) and (again := call.again) is not None:
             return replace(result, ask=lambda number: self.send(again(number)))
         return result
 
-    def _sent(self, call: Call) -> httpx.Response:
+    def _sent(self, call: Call, retries: Retries) -> httpx.Response:
         request, tried = self._request(call), 0
         while True:
             tried += 1
             try:
                 response = self._http.request(**request)
             except httpx.TransportError as problem:
-                pause = self._pause_unanswered(call, tried, problem)
+                pause = self._pause_unanswered(call, tried, problem, retries)
             else:
-                later = self._pause(call, tried, response)
+                later = self._pause(call, tried, response, retries)
                 if later is None:
                     return response
                 pause = later
@@ -237,9 +237,9 @@ class AsyncClient(_Service):
             try:
                 response = await self._http.request(**request)
             except httpx.TransportError as problem:
-                pause = self._pause_unanswered(call, tried, problem)
+                pause = self._pause_unanswered(call, tried, problem, self._retries)
             else:
-                later = self._pause(call, tried, response)
+                later = self._pause(call, tried, response, self._retries)
                 if later is None:
                     return response
                 pause = later

@@ -77,6 +77,20 @@ class Outbox:
             (uuid4().hex, now.isoformat(timespec="microseconds"), json.dumps(event, default=_decimal, allow_nan=False)),
         )
 
+    def oldest(self, connection: Any, most: int) -> list[tuple[str, str]]:
+        """The ids and the texts of the events that were added first."""
+        rows = run(connection, f"SELECT id, event FROM {self.table} ORDER BY added_at, id LIMIT {most}")
+        return [(str(id), str(text)) for id, text in rows]
+
+    def remove(self, connection: Any, ids: Sequence[str]) -> None:
+        """Remove events that are stored elsewhere now."""
+        run(connection, f"DELETE FROM {self.table} WHERE id IN ({','.join('?' * len(ids))})", ids)
+
+    def count(self, connection: Any) -> int:
+        """The number of events."""
+        [(count,)] = run(connection, f"SELECT COUNT(*) FROM {self.table}")
+        return int(count)
+
 
 def _decimal(value: object) -> str:
     """A `Decimal` as text, so that nothing of it is lost; whatever else JSON does not have is refused."""

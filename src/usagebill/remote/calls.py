@@ -115,7 +115,7 @@ def _call(endpoint: Endpoint, sent: Sent, hint: Any) -> Call:
         path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
     headers = {"content-type": "application/json"} if body else {}
     if endpoint.method == "POST":
-        headers[IDEMPOTENCY] = str(uuid4())
+        headers |= _new_key()
 
     def read(answer: Any) -> Any:
         if endpoint.view is None:
@@ -145,6 +145,10 @@ def _call(endpoint: Endpoint, sent: Sent, hint: Any) -> Call:
     )
 
 
+def _new_key() -> dict[str, str]:
+    return {IDEMPOTENCY: str(uuid4())}
+
+
 def _of_page(sent: Sent, number: int) -> Sent:
     return sent._replace(paging={**sent.paging, "page": number})
 
@@ -164,7 +168,8 @@ def _posted(path: str, body: object, read: Callable[[Any], Any], **query: object
         path=f"{BASE}/events{path}",
         query=query_text({name: value for name, value in query.items() if value not in (False, "refuse")}),
         body=encode_json(body),
-        headers={"content-type": "application/json", IDEMPOTENCY: str(uuid4())},
+        # Where duplicates are skipped, an event's own id does what the key would.
+        headers={"content-type": "application/json", **({} if query.get("on_duplicate") == "skip" else _new_key())},
         read=read,
     )
 

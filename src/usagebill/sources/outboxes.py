@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from usagebill.billing import Billing
 from usagebill.core.errors import DatabaseFailed
-from usagebill.outbox import Outbox, run
+from usagebill.outbox import Outbox
 from usagebill.sources.intake import Intake, Outcome
 from usagebill.sources.payloads import arrival_of
 from usagebill.sources.retries import Retries
 
+T = TypeVar("T")
 _BATCH: Final = 500
 
 
@@ -62,30 +63,25 @@ class OutboxDrain:
         """The number of events in the outbox. Raises `OutboxFailed`."""
         connection = self._opened()
         try:
-            [(count,)] = self._run(connection, f"SELECT COUNT(*) FROM {self._outbox.table}")
+            return self._run(lambda: self._outbox.count(connection))
         finally:
             connection.close()
-        return int(count)
 
     def _batch(self) -> tuple[Outcome, int]:
         """Take the first events, and say how many there were."""
         connection = self._opened()
         try:
-            rows = self._run(
-                connection,
-                f"SELECT id, event FROM {self._outbox.table} ORDER BY added_at, id LIMIT {_BATCH}",
-            )
+            rows = self._run(lambda: self._outbox.oldest(connection, _BATCH))
             # What is removed below is what was read here, whatever is added meanwhile; the database need not wait.
-            self._end(connection.rollback)
+            self._run(connection.rollback)
             if not rows:
                 return Outcome(), 0
             noted = self._intake.noted()
             first = 0 if noted is None else noted.position
             arrivals = [arrival_of(first + number, text.encode()) for number, (_, text) in enumerate(rows)]
             outcome = self._intake.take(arrivals, position=first + len(rows))
-            ids = [row[0] for row in rows]
-            self._run(connection, f"DELETE FROM {self._outbox.table} WHERE id IN ({','.join('?' * len(ids))})", ids)
-            self._end(connection.commit)
+            self._run(lambda: self._outbox.remove(connection, [id for id, _ in rows]))
+            self._run(connection.commit)
         finally:
             connection.close()
         return outcome, len(rows)
@@ -96,15 +92,9 @@ class OutboxDrain:
         except Exception as problem:
             raise OutboxFailed(f"the application's database cannot be opened: {_reason(problem)}") from problem
 
-    def _run(self, connection: Any, sql: str, values: list[str] | None = None) -> list[tuple[Any, ...]]:
+    def _run(self, act: Callable[[], T]) -> T:
         try:
-            return run(connection, sql, values or ())
-        except Exception as problem:
-            raise OutboxFailed(f"{self._outbox.table}: {_reason(problem)}") from problem
-
-    def _end(self, ended: Callable[[], object]) -> None:
-        try:
-            ended()
+            return act()
         except Exception as problem:
             raise OutboxFailed(f"{self._outbox.table}: {_reason(problem)}") from problem
 
