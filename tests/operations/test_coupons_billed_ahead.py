@@ -430,3 +430,18 @@ def test_usage_that_fell_is_not_made_up_for_by_usage_with_another_coupon(box: Sc
     (note,) = box.get("/credit_notes")["credit_notes"]
     assert note["total_amount_cents"] == 22
     assert box.billing.audit().findings == ()
+
+
+def test_what_a_coupon_does_not_find_room_for_on_a_fee_billed_ahead_is_no_finding(box: Scenario) -> None:
+    """A third of 11.11 and 1.01 is 4.04, and of the month 11.75: 1.01 would come to a hundredth of a cent less than
+    was billed.
+    """
+    metrics = [charge_on(box.metric(code), amount="1.01") for code in ("gb", "calls")]
+    box.plan(*metrics, amount_cents=999, usage_thresholds=[{"amount_cents": 500}])
+    box.coupon(0, coupon_type="percentage", percentage_rate="33.33", frequency="forever")
+    box.subscribe()
+    for code, value in (("calls", 1), ("gb", 11), ("gb", 13)):
+        box.event(code, value=value)
+    box.travel_to("2024-02-01T01:00:00Z")
+    assert cost(box) == 3524 - 1175
+    assert box.billing.audit().findings == ()

@@ -28,6 +28,7 @@ from usagebill.core.numbers import (
     total,
     truncate_cents,
 )
+from usagebill.core.progressive_billing import NOTHING
 from usagebill.core.statuses import PaymentStatus
 
 # The subjects of findings.
@@ -244,7 +245,9 @@ def _audited_shares(invoice: Invoice, fees: Sequence[Fee], coupons: int, progres
     lines = sum(line.before_taxes for line in invoice.credits)
     credited = Decimal(coupons + progressive)
     most = add(credited, divide(Decimal(len(fees)), Decimal(1000)))
-    least = subtract(credited, divide(Decimal(len(fees) * max(lines, 1)), Decimal(1000)))
+    # A fee that was billed ahead comes to no less than then: so little of a coupon finds no other fee.
+    rounded = add(divide(Decimal(len(fees) * max(lines, 1)), Decimal(1000)), multiply(NOTHING, Decimal(lines)))
+    least = subtract(credited, rounded)
     if not least <= shares <= most:
         subject = f"invoice {invoice.number}"
         yield _finding("coupon", subject, invoice.id, "shares of its fees", coupons + progressive, shares)
