@@ -196,6 +196,7 @@ def test_a_life_by_hand(box: Scenario) -> None:
     assert customer == client.customers.upsert(external_id="acme/1")
     assert repr(customer).startswith("Customer(id=")
     assert client.view(customer)["external_id"] == "acme/1"
+    assert json.loads(json.dumps(customer.json())) == client.view(customer)
     with pytest.raises(AttributeError, match="organization_id is not in this answer"):
         _ = customer.organization_id
     with pytest.raises(AttributeError, match="organization_id is not in this answer"):
@@ -233,6 +234,7 @@ def test_arguments_are_checked_before_anything_is_sent(box: Scenario) -> None:
         client.customers.upsert(exernal_id="acme")  # type: ignore[call-arg]
     assert answering.sent == []
     assert list(inspect.signature(client.customers.get).parameters) == ["external_id"]
+    assert inspect.signature(client.events.create) == inspect.signature(box.billing.events.create)
 
 
 def test_a_bad_key_is_refused(box: Scenario) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         PaymentRequired as PaymentRequired,
         ThirdPartyError as ThirdPartyError,
     )
+    from usagebill.process.event_loops import BlockingCallWarning as BlockingCallWarning
     from usagebill.process.settings import Settings as Settings
     from usagebill.runtime.clock import ManualClock as ManualClock
 
@@ -38,6 +39,7 @@ _ERRORS = (
 )
 _HOMES = {
     "Billing": "usagebill.billing",
+    "BlockingCallWarning": "usagebill.process.event_loops",
     "ManualClock": "usagebill.runtime.clock",
     "Settings": "usagebill.process.settings",
     **dict.fromkeys(_ERRORS, "usagebill.core.errors"),

@@ -268,7 +268,7 @@ def _by_async_for(number: int) -> Pages[Any]:
 
 def _view(record: object) -> Any:
     if isinstance(record, Answered):
-        return plain(record.answer)
+        return record.json()
     if isinstance(record, Pages):
         return [_view(item) for item in record.items]
     if isinstance(record, (list, tuple)):

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from usagebill import Billing
+from usagebill.client import AsyncClient, Client
 from usagebill.fields import ChargeFields
 from usagebill.records import Invoice
 
@@ -62,3 +63,21 @@ def invoices(billing: Billing) -> int:
     for fee in first.fees:
         due += fee.amount_cents + fee.total_amount_cents
     return due + page.total_count
+
+
+def from_afar(client: Client) -> int:
+    client.customers.upsert(external_id="acme", currency="EUR", net_payment_term=30)
+    event = client.events.create(transaction_id="1", code="storage", external_subscription_id="acme-1")
+    with client.holds.hold("acme-1", code="storage", units=2) as held:
+        held.capture(transaction_id=event.transaction_id)
+    return sum(invoice.total_due_amount_cents for invoice in client.invoices.list(status="finalized"))
+
+
+async def awaited(billing: Billing, client: AsyncClient) -> int:
+    plan = await billing.aio.plans.get("pro")
+    await client.plans.update(plan.code, name="Professional")
+    async with billing.aio.holds.hold("acme-1", code="storage", units=2) as held:
+        await held.capture(transaction_id="2")
+    due = [invoice.total_due_amount_cents async for invoice in await billing.aio.invoices.list(per_page=50)]
+    due += [invoice.total_due_amount_cents async for invoice in await client.invoices.list(per_page=50)]
+    return sum(due)

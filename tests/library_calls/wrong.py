@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from usagebill import Billing
+from usagebill.client import AsyncClient, Client
 from usagebill.fields import ChargeFields
 
 
@@ -21,3 +22,13 @@ def wrong(billing: Billing) -> None:
     billing.events.create(code="storage", propertis={"gb": 1})  # refused: a name that is misspelled
     charge: ChargeFields = {"charge_modl": "standard"}  # refused: a key that is misspelled
     billing.plans.update("pro", charges=[charge])
+
+
+async def from_afar(billing: Billing, client: Client, awaited: AsyncClient) -> None:
+    await billing.aio.customers.upsert(exernal_id="acme")  # refused: a name that is misspelled
+    client.customers.upsert(external_id=7)  # refused: a number for a text
+    await awaited.plans.create(name="Pro", code="pro")  # refused: required fields are missing
+    client.plans.compare()  # refused: nothing that a service offers
+    print((await billing.aio.customers.get("acme")).curency)  # refused: no such field
+    for invoice in awaited.invoices.list():  # refused: a list that is not awaited
+        print(invoice)

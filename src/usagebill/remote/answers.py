@@ -69,6 +69,10 @@ class Answered:
 
     answer: Mapping[str, Any]
 
+    def json(self) -> Any:
+        """The record as the service answered it, ready for `json.dumps`."""
+        return plain(self.answer)
+
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{type(self).__name__}: {name} is not in this answer of the service")
 
