@@ -48,7 +48,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{1
 # prefix is part of its random id. A field without a value says nothing, so another such field changes no digest;
 # nor do the settings of the portal, which no bill depends on.
 _PORTAL = r", portal_frame_origins=\(\)|, offered_in_portal=False\b|\"(?:offered_in_)?portal\w*\":(?:false|null|\[\]),"
-_NO_VALUE = r", \w+=None\b|\"prices_from\":null,"
+_NO_VALUE = r", \w+=None\b|\"prices_from\":null,|[\"']phases[\"']: ?\[\], ?"
 _LEFT_OPEN = re.compile(
     rf"(?<=entity_sequential_id=)\d+|(?<=DEF-)[0-9A-F]{{4}}|{_NO_VALUE}|, removed=\(\)|, price_steps=\(\)|" + _PORTAL
 )

@@ -402,6 +402,7 @@ TABLES_OF_VERSIONS = {
     81: "820ed5a7f35e349c",
     82: "8db9c712d14e1c54",
     83: "162a04b35eb95d78",
+    84: "c72fe97a21ec7960",
 }
 
 

@@ -96,6 +96,16 @@ CODES: Mapping[str, Refusal] = {
         "cannot be refunded: the customer's bank has taken the money back", "credit it, or offset what is due"
     ),
     "cannot_be_in_past": Refusal("is in the past", "send a time in the future"),
+    "last_phase_has_no_end": Refusal(
+        "is set for the last phase, which has no end", "leave it out; `ending_at` ends the subscription"
+    ),
+    "phase_too_short": Refusal("leaves a phase without a period of its own", "send a later date"),
+    "starts_after_first_phase": Refusal("is after the first phase", "send an earlier day, or change the phases"),
+    "ends_before_last_phase": Refusal("is before the last phase begins", "send a later end, or fewer phases"),
+    "intervals_do_not_match": Refusal("is of another interval than the subscription", "use a plan of the same one"),
+    "subscription_has_phases": Refusal(
+        "cannot be changed beside the phases to come", "remove them first: PUT the subscription with `phases: []`"
+    ),
     "invalid_timezone": Refusal("is not a time zone", 'send a name of the tz database, for instance "Europe/Paris"'),
     "not_a_valid_country_code": Refusal("is not a country", 'send two letters of ISO 3166, for instance "FR"'),
     "not_a_valid_language_code": Refusal(

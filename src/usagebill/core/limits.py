@@ -26,6 +26,8 @@ MOST_FILTER_VALUES = 100_000
 MOST_FILTER_KEYS = 100
 # Ranges of one graduated or volume price, each of which is a line of a document.
 MOST_RANGES = 1_000
+# Phases of one subscription, which a change of it reads one by one.
+MOST_PHASES = 60
 # Runs and events paid in advance that the creation of a subscription with a start in the past makes up for, at once.
 MOST_PAST_RUNS = 120
 MOST_PAST_EVENTS = 1_000

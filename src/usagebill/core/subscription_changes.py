@@ -34,6 +34,27 @@ def started(
     )
 
 
+def as_phase(pending: Subscription, current: Subscription) -> Subscription:
+    """The next phase of a contract with all that was agreed for `current` by now: a phase changes the plan alone."""
+    return replace(
+        pending,
+        name=current.name,
+        ending_at=current.ending_at,
+        billing_entity_id=current.billing_entity_id,
+        on_termination_credit_note=current.on_termination_credit_note,
+        on_termination_invoice=current.on_termination_invoice,
+        consolidate_invoice=current.consolidate_invoice,
+        progressive_billing_disabled=current.progressive_billing_disabled,
+        purchase_order_number=current.purchase_order_number,
+        payment_method_type=current.payment_method_type,
+        payment_method_id=current.payment_method_id,
+        skip_invoice_custom_sections=current.skip_invoice_custom_sections,
+        invoice_custom_section_ids=current.invoice_custom_section_ids,
+        usage_thresholds=current.usage_thresholds,
+        termination_announced_at=current.termination_announced_at,
+    )
+
+
 def awaiting_payment(
     pending: Subscription, rules: tuple[ActivationRule, ...], started_at: datetime, now: datetime
 ) -> Subscription:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from enum import Enum, StrEnum
 from typing import Protocol, TypeVar
@@ -45,7 +45,9 @@ class Subscription:
     Empty termination options mean credit and generate. `fixed_charge_units` are this subscription's own numbers of
     units, by fixed charge id. `origin` is the plan change (upgrade or downgrade) that created it, `succession` the one
     that ended it. `billed_from` is the instant up to which the previous plan was billed, None if that is `started_at`
-    or there was no previous plan. `bill_from` says what is billed of the time before it was created.
+    or there was no previous plan. `bill_from` says what is billed of the time before it was created. `phase_from` makes
+    it a phase of the contract that began with an earlier plan: it takes over at the first period of its predecessor
+    that begins on that local day or later.
     """
 
     id: str
@@ -85,6 +87,7 @@ class Subscription:
     succession: str | None = None
     termination_announced_at: datetime | None = None
     bill_from: BillFrom = BillFrom.NOW
+    phase_from: date | None = None
 
     @property
     def ends_at(self) -> datetime | None:
@@ -172,6 +175,11 @@ RUNNING = (SubscriptionStatus.ACTIVE, SubscriptionStatus.INCOMPLETE)
 STARTED = (SubscriptionStatus.ACTIVE, SubscriptionStatus.TERMINATED)
 # Holds its external id.
 HOLDING_ID = (SubscriptionStatus.ACTIVE, SubscriptionStatus.PENDING, SubscriptionStatus.INCOMPLETE)
+
+
+def is_unstarted_phase(subscription: Subscription) -> bool:
+    """Whether it is a phase of a contract that has not taken over, or never will."""
+    return subscription.phase_from is not None and subscription.status not in ACTIVATED
 
 
 class Event(Enum):

@@ -84,7 +84,9 @@ def offer_of(reader: Reader, customer: Customer, external_id: str) -> Offer:
     )
     if following is None:
         return offer
-    return replace(offer, next_plan=plan_of(reader, following), changes_on=_end_of_interval(reader, subscription))
+    return replace(
+        offer, next_plan=plan_of(reader, following), changes_on=_end_of_interval(reader, subscription, following)
+    )
 
 
 def previewed_change(work: Work, customer: Customer, external_id: str, plan_code: str) -> PlanChange:
@@ -138,8 +140,9 @@ def _request(reader: Reader, customer: Customer, subscription: Subscription, pla
     )
 
 
-def _end_of_interval(reader: Reader, subscription: Subscription) -> date:
-    return downgrade_plan_date(contract_of(reader, subscription).cycle(), reader.now)
+def _end_of_interval(reader: Reader, subscription: Subscription, following: Subscription | None = None) -> date:
+    phase_from = None if following is None else following.phase_from
+    return downgrade_plan_date(contract_of(reader, subscription).cycle(), reader.now, phase_from)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

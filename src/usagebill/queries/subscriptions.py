@@ -39,6 +39,20 @@ def successor_of(reader: Reader, subscription: Subscription) -> Subscription | N
     )
 
 
+def scheduled_after(reader: Reader, subscription: Subscription) -> list[Subscription]:
+    """What waits to take over from the subscription, in order: a scheduled downgrade, or the phases to come."""
+    coming: list[Subscription] = []
+    before = subscription
+    while (
+        following := reader.tx.first(
+            Subscription, eq("previous_subscription_id", before.id), eq("status", SubscriptionStatus.PENDING)
+        )
+    ) is not None:
+        coming.append(following)
+        before = following
+    return coming
+
+
 def upgraded_from(reader: Reader, subscription: Subscription) -> Iterator[Subscription]:
     """The subscriptions that upgrades replaced one after the other by this one, the latest first."""
     while subscription.origin == Succession.UPGRADE:

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from usagebill.core.contracts import Contract
 from usagebill.core.periods.schedule import downgraded_at
-from usagebill.core.subscription_changes import started
+from usagebill.core.subscription_changes import as_phase, started
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.queries.billing_periods import billed_through_day
 from usagebill.queries.contracts import contract_of
@@ -69,8 +69,15 @@ def in_force(reader: Reader, active: Subscription) -> Subscription:
 
 
 def _takeover(reader: Reader, contract: Contract, following: Subscription) -> Takeover | None:
-    cycle = contract.cycle()
+    cycle, current = contract.cycle(), contract.subscription
     at = downgraded_at(
-        cycle, reader.now, asked_at=following.created_at, billed_on=billed_through_day(reader, contract, cycle)
+        cycle,
+        reader.now,
+        asked_at=following.created_at,
+        billed_on=billed_through_day(reader, contract, cycle),
+        phase_from=following.phase_from,
     )
-    return None if at is None else Takeover(current=contract.subscription, following=following, at=at)
+    if at is None:
+        return None
+    arriving = following if following.phase_from is None else as_phase(following, current)
+    return Takeover(current=current, following=arriving, at=at)

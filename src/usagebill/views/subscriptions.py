@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NotRequired, TypedDict
 from zoneinfo import ZoneInfo
 
@@ -9,15 +10,16 @@ from usagebill.core.activation import ActivationRule
 from usagebill.core.authorizations import Authorize, Authorized, authorization_question
 from usagebill.core.contracts import Contract
 from usagebill.core.days import local_date
-from usagebill.core.periods import Cycle, Succession, current_billing_period, downgrade_plan_date
+from usagebill.core.periods import Cycle, Succession, current_billing_period, downgrade_plan_date, first_opening
 from usagebill.core.plans import UsageThreshold
-from usagebill.core.subscriptions import Subscription, SubscriptionStatus
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus, begins_at, cycle_of
 from usagebill.queries.contracts import subscription_parties
 from usagebill.queries.entitlements import entitled_features
 from usagebill.queries.subscriptions import (
     applicable_thresholds,
     find_subscription,
     plan_of,
+    scheduled_after,
     successor_of,
 )
 from usagebill.runtime.work import Reader
@@ -55,6 +57,7 @@ class SubscriptionView(TypedDict):
     previous_plan_code: str | None
     next_plan_code: str | None
     downgrade_plan_date: Day | None
+    phases: list[PhaseView]
     current_billing_period_started_at: Instant | None
     current_billing_period_ending_at: Instant | None
     on_termination_credit_note: str | None
@@ -65,6 +68,14 @@ class SubscriptionView(TypedDict):
     payment_method: PaymentMethodView
     activation_rules: list[ActivationRuleView]
     applied_invoice_custom_sections: list[AppliedSectionView]
+
+
+class PhaseView(TypedDict):
+    plan_code: str
+    plan_amount_cents: int
+    plan_amount_currency: str
+    begins_on: Day | None
+    until: Day | None
 
 
 class ActivationRuleView(TypedDict):
@@ -180,6 +191,7 @@ def contract_view(reader: Reader, contract: Contract, *, is_alone: bool = False)
         "previous_plan_code": None if previous is None else plan_of(reader, previous).code,
         "next_plan_code": None if following is None else plan_of(reader, following).code,
         "downgrade_plan_date": _downgrade_date(reader, periods, following),
+        "phases": _phases_view(reader, contract, following),
         "current_billing_period_started_at": instant_text(period.start if period else None),
         "current_billing_period_ending_at": instant_text(period.end if period else None),
         "on_termination_credit_note": subscription.on_termination_credit_note,
@@ -194,6 +206,38 @@ def contract_view(reader: Reader, contract: Contract, *, is_alone: bool = False)
         "activation_rules": [_rule_view(rule) for rule in subscription.activation_rules],
         "applied_invoice_custom_sections": applied_sections_view(reader, subscription.invoice_custom_section_ids),
     }
+
+
+def _phases_view(reader: Reader, contract: Contract, following: Subscription | None) -> list[PhaseView]:
+    """The present plan and those that wait to take over, in order; empty if none does."""
+    if following is None or following.status != SubscriptionStatus.PENDING:
+        return []
+    subscription = contract.subscription
+    # All phases have the same periods, also before the first has started.
+    begun = replace(subscription, started_at=subscription.started_at or subscription.subscription_at)
+    cycle = cycle_of(begun, contract.plan, contract.zone)
+    coming = scheduled_after(reader, subscription)
+    begins = [local_date(begins_at(subscription) or subscription.subscription_at, contract.zone)]
+    for phase in coming:
+        first = len(begins) == 1
+        begins.append(
+            downgrade_plan_date(cycle, reader.now, phase.phase_from)
+            if first or phase.phase_from is None
+            else first_opening(cycle, phase.phase_from)
+        )
+    untils = [phase.phase_from or day for phase, day in zip(coming, begins[1:], strict=True)]
+    return [
+        {
+            "plan_code": plan.code,
+            "plan_amount_cents": plan.amount_cents,
+            "plan_amount_currency": plan.amount_currency,
+            "begins_on": date_text(day),
+            "until": date_text(until),
+        }
+        for plan, day, until in zip(
+            (plan_of(reader, phase) for phase in (subscription, *coming)), begins, (*untils, None), strict=True
+        )
+    ]
 
 
 def _rule_view(rule: ActivationRule) -> ActivationRuleView:
@@ -213,7 +257,7 @@ def _downgrade_date(reader: Reader, periods: Cycle | None, following: Subscripti
     if following is None or periods is None:
         return None
     if following.status == SubscriptionStatus.PENDING:
-        return date_text(downgrade_plan_date(periods, reader.now))
+        return date_text(downgrade_plan_date(periods, reader.now, following.phase_from))
     if (
         following.status == SubscriptionStatus.ACTIVE
         and following.origin == Succession.DOWNGRADE

@@ -19,6 +19,7 @@ from usagebill.core.periods.boundaries import (
     downgrade_plan_date as downgrade_plan_date,
     ended_on_boundary_day as ended_on_boundary_day,
     ends_with_upgrade as ends_with_upgrade,
+    first_opening as first_opening,
     from_start as from_start,
     is_empty as is_empty,
     is_same_end as is_same_end,

@@ -347,9 +347,18 @@ def current_billing_period(cycle: Cycle, now: datetime) -> Window:
     return record.charges
 
 
-def downgrade_plan_date(cycle: Cycle, now: datetime) -> date:
-    """The local date on which a pending downgrade takes effect: the day after the interval open at `now`."""
-    return cycle.period(local_date(max(now, cycle.started_at), cycle.tz)).end + _DAY
+def downgrade_plan_date(cycle: Cycle, now: datetime, phase_from: date | None = None) -> date:
+    """The local date on which a pending downgrade takes effect: the day after the interval open at `now`; for a phase
+    the first such day from `phase_from` on.
+    """
+    day = cycle.period(local_date(max(now, cycle.started_at), cycle.tz)).end + _DAY
+    return day if phase_from is None else max(day, first_opening(cycle, phase_from))
+
+
+def first_opening(cycle: Cycle, day: date) -> date:
+    """The first local date from `day` on at which an interval begins."""
+    period = cycle.period(day)
+    return day if period.start == day else period.end + _DAY
 
 
 def _closed(cycle: Cycle, at: datetime, day: date | None = None) -> Boundaries:

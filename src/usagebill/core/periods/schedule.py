@@ -93,14 +93,20 @@ def next_billing_run(
         day = cycle.period(day, cycle.billing_interval).end + _DAY
 
 
-def downgraded_at(cycle: Cycle, now: datetime, *, asked_at: datetime, billed_on: date | None) -> datetime | None:
+def downgraded_at(
+    cycle: Cycle, now: datetime, *, asked_at: datetime, billed_on: date | None, phase_from: date | None = None
+) -> datetime | None:
     """The local midnight at which a downgrade, scheduled at `asked_at`, has taken effect though the run that applies it
-    is still to come; None if its interval is not over yet, or was over before it was asked for.
+    is still to come; None if its interval is not over yet, or was over before it was asked for or, for a phase, began
+    before `phase_from`.
 
     `billed_on` is the local date of the last run that billed the subscription, None before the first.
     """
     day = cycle.period(local_date(now, cycle.tz)).start
     midnight = day_start(day, cycle.tz)
+    # A phase may have been asked for before its predecessor started, which lasts for a period at least.
+    if phase_from is not None and (day < phase_from or midnight <= cycle.started_at):
+        return None
     return midnight if asked_at < midnight and (billed_on is None or billed_on < day) else None
 
 

@@ -28,7 +28,7 @@ from usagebill.operations.invoices.issue import issue
 from usagebill.operations.invoices.subscription import bill
 from usagebill.operations.invoices.undoing import release
 from usagebill.operations.payment_status import due_changed
-from usagebill.operations.subscriptions.change import end_for
+from usagebill.operations.subscriptions.change import cancel_downgrade, end_for
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start
 from usagebill.operations.wallet_ledger import want_refresh
@@ -145,6 +145,7 @@ def _cancel(work: Work, subscription: Subscription, invoice: Invoice, event: Eve
     """Cancel the subscription, close its invoice and release the credits it used. The previous plan continues."""
     canceled = activation_canceled(subscription, event, work.now)
     work.tx.replace(canceled)
+    cancel_downgrade(work, canceled)
     work.cancel(ExpireActivation(customer_id=canceled.customer_id, subscription_id=canceled.id))
     closed = replace(invoice, status=invoice_transition(invoice.status, InvoiceEvent.CLOSE), updated_at=work.now)
     work.tx.replace(closed)

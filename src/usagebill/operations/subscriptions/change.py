@@ -1,7 +1,10 @@
-"""Plan changes: an upgrade takes effect at once, a downgrade when the current interval ends."""
+"""Plan changes: an upgrade takes effect at once, a downgrade when the current interval ends, a phase when the one does
+that its date falls into.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from usagebill.core.billing_entities import BillingEntity
@@ -30,13 +33,13 @@ from usagebill.operations.subscriptions.unused_time import credit_unused_time
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of
 from usagebill.queries.billing_periods import billed_through_day, cycle_at
 from usagebill.queries.contracts import contract_of, refreshed
-from usagebill.queries.subscriptions import successor_of
+from usagebill.queries.entitlements import own_entitlements
+from usagebill.queries.subscriptions import scheduled_after, successor_of
 from usagebill.queries.takeovers import Takeover, takeovers
 from usagebill.rating.fees.renewals import opens_with_charges
 from usagebill.rating.invoice import Entry
 from usagebill.requests.inputs import is_given, value_or
 from usagebill.runtime.work import Reader, Work
-from usagebill.storage.conditions import eq
 from usagebill.views.subscriptions import entitled_subscription, subscription_webhook_view
 
 
@@ -100,13 +103,11 @@ def _following(
 
 
 def cancel_downgrade(work: Work, current: Subscription) -> bool:
-    """Cancel the scheduled downgrade of `current`; False if there is none."""
-    pending = work.tx.find(
-        Subscription, eq("previous_subscription_id", current.id), eq("status", SubscriptionStatus.PENDING)
-    )
-    for subscription in pending:
+    """Cancel the scheduled downgrade of `current`, or the phases to come; False if there are none."""
+    coming = scheduled_after(work, current)
+    for subscription in coming:
         work.tx.replace(canceled(subscription, work.now))
-    return bool(pending)
+    return bool(coming)
 
 
 def _succeeded(work: Work, contract: Contract, succession: Succession) -> Contract:
@@ -175,13 +176,16 @@ def _bill_end(work: Work, closing: Contract) -> None:
 
 
 def apply_downgrade(work: Work, contract: Contract, due: Takeover) -> Subscription:
-    """End the subscription at the end of its interval, and start its scheduled downgrade as of the midnight in between;
-    called by a run.
+    """End the subscription at the end of its interval, and start its scheduled downgrade, or its next phase, as of the
+    midnight in between; called by a run.
     """
     waiting = gated(work, due.following, work.now)
     if waiting.status == SubscriptionStatus.INCOMPLETE:
         return waiting
     closing = _succeeded(work, contract, Succession.DOWNGRADE)
+    if waiting.phase_from is not None:
+        for entitlement in own_entitlements(work, closing.subscription):
+            work.tx.insert(replace(entitlement, id=work.new_id(), subscription_id=waiting.id))
     return _succeed(work, closing, waiting, billed_from=due.at)
 
 

@@ -28,6 +28,7 @@ from usagebill.operations.subscriptions.change import change_plan, taken_over
 from usagebill.operations.subscriptions.gate import begin
 from usagebill.operations.subscriptions.inputs import AuthorizationOptions, SubscriptionInput, instant_of
 from usagebill.operations.subscriptions.past_start import bill_past
+from usagebill.operations.subscriptions.phases import own_overrides, refuse_with_phases, set_phases
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import ends_invoiced, start
 from usagebill.operations.subscriptions.validation import choices_of, purchase_order_number_of, request_errors
@@ -48,7 +49,7 @@ def create(work: Work, request: SubscriptionInput, options: AuthorizationOptions
     or started in the past, pending if it starts later. On the same plan, the existing one is returned unchanged. On
     another plan it is an upgrade, effective at once, if that plan costs at least as much a year, else a downgrade at
     the end of the current interval. An unknown customer is created; one without a currency gets the plan's, and a plan
-    in another currency than the customer's is refused.
+    in another currency than the customer's is refused. So is a change of plan beside phases, those to come or `phases`.
 
     With an `authorization`, Stripe has to authorize that amount first; it is neither captured nor held afterwards. No
     subscription is created if Stripe refuses (`AuthorizationRefused`), if Stripe does not collect from the customer
@@ -67,6 +68,7 @@ def create(work: Work, request: SubscriptionInput, options: AuthorizationOptions
 def _created(work: Work, request: SubscriptionInput) -> Subscription:
     entity = _entity(work, request)
     plan = _plan(work, request)
+    overrides = own_overrides(request)
     owner = work.tx.first(Customer, eq("external_id", _text(request.external_customer_id) or ""))
     owner_id = None if owner is None else owner.id
     problems = request_errors(work, request, value_or(request.subscription_at, work.now), owner_id)
@@ -75,7 +77,7 @@ def _created(work: Work, request: SubscriptionInput) -> Subscription:
     external_customer_id = _text(request.external_customer_id)
     if not external_customer_id:
         raise Invalid(external_customer_id="value_is_mandatory")
-    if request.usage_thresholds and request.plan_overrides and request.plan_overrides.usage_thresholds:
+    if request.usage_thresholds and overrides and overrides.usage_thresholds:
         raise Invalid(
             {"usage_thresholds": ["incompatible_params"], "plan_overrides.usage_thresholds": ["incompatible_params"]}
         )
@@ -97,7 +99,12 @@ def _created(work: Work, request: SubscriptionInput) -> Subscription:
     effect = effect_of_request(current, plan.id)
     if current is not None and effect is RequestEffect.NOTHING:
         return current
-    chosen = apply_overrides(work, plan, request.plan_overrides) if request.plan_overrides else Overridden(plan=plan)
+    if current is not None:
+        refuse_with_phases(work, current)
+        if request.phases:
+            reason = "the plan changes by this request; PUT its phases afterwards"
+            raise Invalid(phases="value_is_not_editable", reasons={"phases": reason})
+    chosen = apply_overrides(work, plan, overrides) if overrides else Overridden(plan=plan)
     customer = bill_in(work, customer, chosen.plan.amount_currency)
     purchase_order_number = purchase_order_number_of(request.purchase_order_number)
     if current is None:
@@ -207,6 +214,8 @@ def _new(
         **choices_of(work, request, None),
     )
     work.tx.insert(pending)
+    if request.phases:
+        set_phases(work, pending, request.phases)
     begins = start_of(subscription_at, work.now, zone_of(work, customer))
     if begins is Start.FUTURE:
         schedule(work, contract_of(work, pending))

@@ -22,6 +22,19 @@ class CustomSectionChoice:
 
 
 @Input
+class PhaseInput:
+    """A part of a contract with a plan of its own; the first is the subscription as it is now."""
+
+    until: Maybe[object] = described(
+        "The day, in the customer's time zone, from which the next phase counts: it takes over at the first period that"
+        " begins on that day or later. The last phase has none.",
+        example="2027-01-01",
+    )
+    plan_code: Maybe[str] = described("The plan, by code.", default="the plan of the subscription")
+    plan_overrides: Maybe[PlanOverridesInput] = described("What this phase changes about its plan.")
+
+
+@Input
 class SubscriptionInput:
     """A subscription to create, or to change to another plan. Instants are ISO 8601 texts (or aware datetimes)."""
 
@@ -46,6 +59,10 @@ class SubscriptionInput:
     progressive_billing_disabled: Maybe[bool] = ABSENT
     purchase_order_number: Maybe[str] = ABSENT
     invoice_custom_section: Maybe[CustomSectionChoice] = ABSENT
+    phases: Maybe[tuple[PhaseInput, ...]] = described(
+        "Plans of a new subscription that follow one another on dates agreed on now, in order; the first is its own.",
+        most=limits.MOST_PHASES,
+    )
 
 
 @Input
@@ -83,6 +100,11 @@ class SubscriptionUpdate:
     on_termination_credit_note: Maybe[str] = ABSENT
     on_termination_invoice: Maybe[str] = ABSENT
     invoice_custom_section: Maybe[CustomSectionChoice] = ABSENT
+    phases: Maybe[tuple[PhaseInput, ...]] = described(
+        "What the plan changes to, on dates agreed on now, in order; the first is the present one. They replace the"
+        " phases to come and a scheduled downgrade; an empty list removes these.",
+        most=limits.MOST_PHASES,
+    )
 
 
 @Input

@@ -20,7 +20,7 @@ from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import plan_of
 from usagebill.queries.takeovers import takeover
 from usagebill.runtime.work import Reader, Work
-from usagebill.storage.conditions import Condition, asc, eq, has, present, within
+from usagebill.storage.conditions import Condition, asc, eq, has, missing, present, within
 from usagebill.views.subscriptions import EntitledSubscription, entitled_subscription
 
 _IN_ORDER = (asc("created_at"), asc("id"))
@@ -63,7 +63,9 @@ def _cancel_downgrades_from(work: Work, plan: Plan) -> None:
         Subscription, eq("plan_id", plan.id), eq("status", SubscriptionStatus.ACTIVE), order=_IN_ORDER
     ):
         following = _pending_after(work, current)
-        if following is not None and cancels_downgrade(plan.amount_cents, plan_of(work, following).amount_cents):
+        if following is None or following.phase_from is not None:
+            continue
+        if cancels_downgrade(plan.amount_cents, plan_of(work, following).amount_cents):
             cancel_downgrade(work, current)
             work.emit("subscription.updated", partial(_view, work, current), current.id)
 
@@ -74,6 +76,7 @@ def _downgrades_to(reader: Reader, plan: Plan) -> list[Subscription]:
         eq("plan_id", plan.id),
         eq("status", SubscriptionStatus.PENDING),
         present("previous_subscription_id"),
+        missing("phase_from"),
         order=_IN_ORDER,
     )
 

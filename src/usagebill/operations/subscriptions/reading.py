@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.customers import Customer
@@ -47,11 +48,15 @@ def find_by_external_id(reader: Reader, external_id: str, *statuses: str) -> lis
 
 
 def get_of_status(reader: Reader, external_id: str, status: object = None) -> Subscription:
-    """The subscription with this external id and status (by default active). Raises `NotFound`."""
+    """The subscription with this external id and status (by default active); of several phases to come the
+    next. Raises `NotFound`.
+    """
     wanted_status = status if isinstance(status, str) and status in _STATUSES else SubscriptionStatus.ACTIVE
     by_external_id = find_by_external_id(reader, external_id, wanted_status)
     if not by_external_id:
         raise NotFound("subscription", external_id)
+    if wanted_status == SubscriptionStatus.PENDING:
+        return min(by_external_id, key=lambda pending: pending.phase_from or date.min)
     return by_external_id[0]
 
 

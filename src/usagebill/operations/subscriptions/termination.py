@@ -109,9 +109,12 @@ def terminate(
 
 
 def cancel_pending(work: Work, pending: Subscription) -> Subscription:
-    """Cancel a subscription that has not started: one for a later date, or a scheduled downgrade."""
+    """Cancel a subscription that has not started, with its phases: one for a later date, a scheduled downgrade, or the
+    phases from this one on.
+    """
     dropped = canceled(pending, work.now)
     work.tx.replace(dropped)
+    cancel_downgrade(work, dropped)
     forget(work, dropped)
     work.emit("subscription.terminated", lambda: subscription_webhook_view(work, dropped), dropped.id)
     if pending.previous_subscription_id is not None:

@@ -12,6 +12,7 @@ from usagebill.core.subscriptions import (
     Start,
     Subscription,
     SubscriptionStatus,
+    is_unstarted_phase,
     start_of_moved,
     started_in_past_at,
 )
@@ -21,6 +22,7 @@ from usagebill.operations.customer_currency import check_currency
 from usagebill.operations.plans.overrides import apply_overrides
 from usagebill.operations.subscriptions.inputs import StatusOptions, SubscriptionUpdate, instant_of
 from usagebill.operations.subscriptions.past_start import bill_past
+from usagebill.operations.subscriptions.phases import check_dates, own_overrides, set_phases
 from usagebill.operations.subscriptions.reading import find_by_external_id
 from usagebill.operations.subscriptions.schedule import schedule
 from usagebill.operations.subscriptions.start import bill_start, ends_invoiced, start
@@ -30,7 +32,7 @@ from usagebill.operations.usage_so_far import check_new_thresholds
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_of
 from usagebill.queries.subscriptions import plan_of
-from usagebill.requests.inputs import is_given
+from usagebill.requests.inputs import is_given, value_or
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import desc, eq, missing
 from usagebill.views.plans import plan_summary
@@ -43,6 +45,7 @@ def update(work: Work, external_id: str, request: SubscriptionUpdate, options: S
 
     The start of a pending subscription can be moved: to a later date, or into the past, which starts it.
     """
+    overrides = own_overrides(request)
     to_change = find_to_change(work, external_id, options)
     if to_change.status == SubscriptionStatus.INCOMPLETE:
         raise NotAllowed("subscription_incomplete", to_change.status)
@@ -64,18 +67,22 @@ def update(work: Work, external_id: str, request: SubscriptionUpdate, options: S
     moved = movable and bool(request.subscription_at)
     if moved:
         changed = replace(changed, subscription_at=instant_of(starts) or changed.subscription_at)
-    if request.plan_overrides:
+    if overrides:
         plan = plan_of(work, changed)
-        chosen = apply_overrides(work, plan, request.plan_overrides, changed)
+        chosen = apply_overrides(work, plan, overrides, changed)
         if chosen.plan.amount_currency != plan.amount_currency:
             check_currency(customer_of(work, changed), chosen.plan.amount_currency)
         if plan.parent_id is not None:
             work.emit("plan.updated", lambda: plan_summary(work, chosen.plan), plan.id)
         changed = replace(changed, plan_id=chosen.plan.id, fixed_charge_units=chosen.fixed_charge_units)
     work.tx.replace(changed)
-    if changed.usage_thresholds != to_change.usage_thresholds or request.plan_overrides:
+    if is_given(request.phases):
+        set_phases(work, changed, value_or(request.phases, ()))
+    elif moved or is_given(request.ending_at):
+        check_dates(work, changed)
+    if changed.usage_thresholds != to_change.usage_thresholds or overrides:
         check_new_thresholds(work, eq("id", changed.id))
-    if request.plan_overrides:
+    if overrides:
         watch_subscription(work, changed)
     begins = Start.FUTURE
     if moved:
@@ -92,16 +99,18 @@ def update(work: Work, external_id: str, request: SubscriptionUpdate, options: S
 
 def find_to_change(reader: Reader, external_id: str, options: StatusOptions) -> Subscription:
     """The only subscription with this external id, whatever its status; of several, the one with the requested status.
+    Phases that have not taken over are changed as a list, on the subscription that they follow.
 
     Raises `NotFound`.
     """
-    subscriptions = find_by_external_id(reader, external_id)
+    subscriptions = [found for found in find_by_external_id(reader, external_id) if not is_unstarted_phase(found)]
     if len(subscriptions) == 1:
         return subscriptions[0]
     status = options.status if options.status in NOT_ACTIVATED else SubscriptionStatus.ACTIVE
-    subscription = reader.tx.first(
+    of_status = reader.tx.find(
         Subscription, eq("external_id", external_id), eq("status", status), order=[desc("subscription_at")]
     )
+    subscription = next((found for found in of_status if not is_unstarted_phase(found)), None)
     if subscription is None:
         raise NotFound("subscription", external_id)
     return subscription

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -258,6 +258,7 @@ SHAPES: Mapping[str, object] = {
     "activation_rules": tuple[ActivationRuleInput, ...],
     "CreditNoteInput.items": tuple[CreditNoteItemInput, ...],
     "CreditNoteEstimateInput.items": tuple[CreditNoteItemInput, ...],
+    "PhaseInput.until": date,
     "PreviewInput.subscriptions": PreviewSubscriptions,
     "PrivilegeInput.config": PrivilegeConfig,
     "EventInput.transaction_id": str,
