@@ -41,6 +41,7 @@ OWN = {
     ("GET", "/ledger"),
     ("POST", "/exchange_rates"),
     ("GET", "/exchange_rates"),
+    ("DELETE", "/exchange_rates/{exchange_rate_id}"),
     ("POST", "/dunning_campaigns"),
     ("GET", "/dunning_campaigns"),
     ("GET", "/dunning_campaigns/{code}"),

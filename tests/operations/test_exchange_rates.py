@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -10,14 +13,19 @@ from typing import Any
 
 import pytest
 from beancount import loader
+from click import UsageError
 from hypothesis import given, strategies as st
 from tests.scenarios import Scenario
 
+from usagebill.cli.accounts import read_accounts
 from usagebill.cli.beancount import beancount, beancount_accounts
+from usagebill.cli.journals import journals
 from usagebill.core.exchange_rates import ExchangeRate, converted
 from usagebill.core.ledger import Movement
+from usagebill.operations.audit import audit
 from usagebill.operations.exports import EXPORTS
-from usagebill.storage.conditions import asc
+from usagebill.runtime.work import Work
+from usagebill.storage.conditions import asc, eq
 
 pytestmark = pytest.mark.now("2024-03-01T00:00:00Z")
 
@@ -213,3 +221,100 @@ def test_a_group_that_sums_to_zero_does_so_in_both_currencies(parts: list[int], 
     scale = Decimal({"EUR": "1", "JPY": "100", "KWD": "0.1"}[currency])
     for part, base in zip(cents, based, strict=True):
         assert abs(base - part * scale * number) <= len(cents)
+
+
+def test_a_rate_is_deleted_unless_its_month_is_closed(box: Scenario) -> None:
+    box.travel_to("2024-04-02T00:00:00Z")
+    rate(box, "1.30", "2024-04-01")
+    before = posted(box)
+    latest, of_march, of_january = box.get("/exchange_rates")["exchange_rates"]
+    assert box.delete(f"/exchange_rates/{latest['svc_id']}")["exchange_rate"]["rate"] == "1.3"
+    assert box.delete(f"/exchange_rates/{latest['svc_id']}", 404)["code"] == "exchange_rate_not_found"
+    assert posted(box) == before
+    # That of March holds again.
+    bill(box)
+    assert posted(box, from_date="2024-04-01")["receivable"] == (11900, 14280)
+
+    box.billing.ledger.close(month="2024-02")
+    box.billing.exchange_rates.delete(of_march["svc_id"])
+    refused = box.delete(f"/exchange_rates/{of_january['svc_id']}", 405)
+    assert refused["code"] == "month_is_closed"
+    assert rate(box, "9", "2024-01-01", 405)["code"] == "month_is_closed"
+    assert box.get("/exchange_rates")["exchange_rates"] == [of_january]
+    assert rate(box, "1.4", "2024-04-02")["exchange_rate"]["rate"] == "1.4"
+    assert_balanced(box)
+
+
+@pytest.mark.parametrize("program", ["quickbooks", "xero", "datev"])
+def test_journals_are_in_the_currency_of_the_books(box: Scenario, tmp_path: Path, program: str) -> None:
+    box.travel_to("2024-03-12T00:00:00Z")
+    pay(box, 11900, "2024-03-11")
+    box.customer("smith", currency="USD")
+    box.post(
+        "/invoices",
+        invoice={
+            "external_customer_id": "smith",
+            "currency": "USD",
+            "fees": [{"add_on_code": "setup", "unit_amount_cents": 700}],
+        },
+    )
+    table, named, made = EXPORTS["ledger"], tmp_path / "accounts.toml", tmp_path / "made"
+    numbers = {account: str(1000 + at) for at, account in enumerate(posted(box))}
+    named.write_text(
+        "\n".join(f'{account} = "{number}"' for account, number in numbers.items())
+        + "\n[datev]\nconsultant = 1\nclient = 2\n"
+    )
+    rows = box.billing.reading(lambda reader: list(table.rows(reader, None, None)))
+    assert {row["currency"] for row in rows} == {"EUR", "USD"}
+
+    def written(some: Any) -> str:
+        with journals(str(made), program, list(table.columns), read_accounts(str(named))) as file:
+            for row in some:
+                file.write([row[name] for name in table.columns])
+        return made.read_bytes().decode("cp1252" if program == "datev" else "utf-8")
+
+    text = written(rows)
+    sums: Counter[str] = Counter()
+    lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=";" if program == "datev" else ","))
+    for line in lines[2:] if program == "datev" else lines[1:]:
+        if program == "datev":
+            amount = round(Decimal(line[0].replace(",", ".")) * 100)
+            sums[line[6]] += amount
+            sums[line[7]] -= amount
+            assert line[2] == "USD"
+        elif program == "quickbooks":
+            sums[line[2]] += round((Decimal(line[3] or 0) - Decimal(line[4] or 0)) * 100)
+        else:
+            sums[line[3]] += round(Decimal(line[5]) * 100)
+    worth = {numbers[account]: base for account, (_, base) in posted(box).items()}
+    assert {number: sums[number] for number in worth} == worth
+    assert worth[numbers["exchange"]] == -1190
+    if program != "xero":
+        assert "119.00 EUR at 1.2" in text
+
+    # What nobody can convert is in its own currency, alone.
+    unknown = [{**row, "base_currency": None} if row["currency"] == "EUR" else row for row in rows]
+    with pytest.raises(UsageError, match="no exchange rate was known for some of EUR"):
+        written(unknown)
+    assert "119.00" in written([row for row in unknown if row["currency"] == "EUR"]).replace(",", ".")
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_an_amount_in_the_books_that_is_wrong_is_found(box: Scenario, own: bool) -> None:
+    box.travel_to("2024-03-12T00:00:00Z")
+    if own:
+        (entity,) = box.get("/billing_entities")["billing_entities"]
+        box.put(f"/billing_entities/{entity['code']}", billing_entity={"default_currency": "EUR"})
+        bill(box)
+    else:
+        pay(box, 11900, "2024-03-11")
+
+    def doubled(work: Work) -> tuple[str, ...]:
+        of = ("base_currency", "EUR") if own else ("document_type", "payment")
+        for movement in work.tx.find(Movement, eq(*of)):
+            work.tx.replace(replace(movement, base_amount_cents=2 * (movement.base_amount_cents or 0)))
+        return tuple(finding.detail for finding in audit(work).findings)
+
+    found = set(box.billing.writing(doubled))
+    accounts = {f"{account} in the books' own currency" for account in ("receivable", "revenue", "tax")}
+    assert found == (accounts if own else {"what a settled debt is worth"})

@@ -171,12 +171,18 @@ def test_every_kind_of_record_that_is_posted_is_told() -> None:
     assert ledger.POSTED.keys() == tables.POSTED
 
 
+def a_cent_more_in_the_books(work: Work) -> None:
+    (movement, *_) = work.tx.find(Movement, eq("account", Account.CASH))
+    work.tx.replace(replace(movement, base_amount_cents=(movement.base_amount_cents or 0) + 1))
+
+
 PLANTS: tuple[tuple[Plant, str], ...] = (
     (a_cent_more, "ledger"),
     (a_group_left_out, "ledger"),
     (credits_left_out, "ledger"),
     (a_debt_on_the_wrong_invoice, "ledger"),
     (a_tax_as_revenue, "ledger"),
+    (a_cent_more_in_the_books, "ledger"),
 )
 
 

@@ -635,6 +635,9 @@ ACTS: dict[str, Act] = {
     "invoices.pdf": each(lambda s, c: s.invoices.pdf(s.of(c, "spare").id), "run"),
     "invoices.resend_email": each(lambda s, c: s.invoices.resend_email(s.of(c, "spare").id, **_MAIL)),
     "exchange_rates.create": lambda s: s.exchange_rates.create(currency="GBP", rate="1.25", valid_from="2023-01-01"),
+    "exchange_rates.delete": lambda s: s.exchange_rates.delete(
+        s.exchange_rates.create(currency="GBP", rate="1.25", valid_from="2023-01-01").id
+    ),
     "ledger.close": lambda s: s.ledger.close(month="2023-01"),
     "lists.recount": lambda s: s.lists.recount(),
     "jobs.retry": lambda s: s.jobs.retry("none"),

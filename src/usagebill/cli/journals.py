@@ -56,6 +56,8 @@ class Journal:
     currency: str
     created_at: datetime
     postings: tuple[Posting, ...]
+    # What it was in the document's currency: `119.00 GBP at 1.1712`.
+    converted_from: str | None = None
 
     @property
     def text(self) -> str:
@@ -92,11 +94,16 @@ class JournalSink:
 
 
 def _journals(rows: Sequence[Row], accounts: Accounts) -> Iterator[Journal]:
-    for name in ("currency", "billing_entity"):
+    # In the books' own currency, if every movement is known in it.
+    unknown = sorted({str(row["currency"]) for row in rows if row["base_currency"] is None})
+    is_based = not unknown
+    currency, cents = ("base_currency", "base_amount_cents") if is_based else ("currency", "amount_cents")
+    for name in (currency, "billing_entity"):
         several = sorted({str(row[name]) for row in rows})
         if len(several) > 1:
+            rates = "" if is_based else f" (no exchange rate was known for some of {', '.join(unknown)})"
             raise click.UsageError(
-                f"a file holds one {name}: choose one of {', '.join(several)} with --only {name}=..."
+                f"a file holds one {name}{rates}: choose one of {', '.join(several)} with --only {name}=..."
             )
     for _, group in groupby(rows, key=lambda row: row["group_id"]):
         movements = list(group)
@@ -110,9 +117,10 @@ def _journals(rows: Sequence[Row], accounts: Accounts) -> Iterator[Journal]:
             number=number,
             invoice=_invoice_of(movements) or number,
             customer=str(first["external_customer_id"] or ""),
-            currency=str(first["currency"]),
+            currency=str(first[currency]),
             created_at=_of(datetime, first["created_at"]),
-            postings=_postings(movements, accounts),
+            postings=_postings(movements, accounts, cents),
+            converted_from=_converted_from(movements) if is_based else None,
         )
         if journal.postings:
             yield journal
@@ -124,16 +132,26 @@ def _invoice_of(movements: Sequence[Row]) -> str | None:
     return numbers.pop() if len(numbers) == 1 else None
 
 
-def _postings(movements: Sequence[Row], accounts: Accounts) -> tuple[Posting, ...]:
-    cents: dict[str, int] = {}
+def _converted_from(movements: Sequence[Row]) -> str | None:
+    """The debits in another currency than that of the books, and the rate of the day."""
+    first = movements[0]
+    if first["exchange_rate"] is None:
+        return None
+    currency = str(first["currency"])
+    debits = sum(max(0, _of(int, movement["amount_cents"])) for movement in movements)
+    return f"{_amount(debits, currency)} {currency} at {value_text(first['exchange_rate'])}"
+
+
+def _postings(movements: Sequence[Row], accounts: Accounts, column: str) -> tuple[Posting, ...]:
+    sums: dict[str, int] = {}
     for movement in movements:
-        if not movement["amount_cents"]:
-            # It counts in the currency of the books alone.
+        if not movement[column]:
+            # An exchange gain is nothing in the document's currency, and needs no account there.
             continue
         name = accounts.name(movement, value_text)
-        cents[name] = cents.get(name, 0) + _of(int, movement["amount_cents"])
+        sums[name] = sums.get(name, 0) + _of(int, movement[column])
     made = []
-    for name, amount in sorted(cents.items()):
+    for name, amount in sorted(sums.items()):
         account, _, key = name.partition(";")
         if amount:
             made.append(Posting(account=account.strip(), tax_key=key.strip(), cents=amount))
@@ -173,9 +191,10 @@ def _quickbooks(made: Sequence[Journal], accounts: Accounts) -> Written:
         number = journal.group_id.replace("-", "")[-_NUMBER:]
         for posting in journal.postings:
             amount = _amount(abs(posting.cents), journal.currency)
+            text = journal.text if journal.converted_from is None else f"{journal.text}, {journal.converted_from}"
             sides = (amount, "") if posting.cents > 0 else ("", amount)
             customer = str(harmless(journal.customer))
-            rows.append((number, f"{journal.day:%m/%d/%Y}", posting.account, *sides, journal.text, customer))
+            rows.append((number, f"{journal.day:%m/%d/%Y}", posting.account, *sides, text, customer))
     return _table(QUICKBOOKS_COLUMNS, rows), "utf-8"
 
 
@@ -326,6 +345,9 @@ def _datev_row(journal: Journal, debit: Posting, credit: Posting, cents: int) ->
         "Beleginfo - Inhalt 3": _quoted(journal.group_id, _BELEGINFO),
         "Festschreibung": "0",
     }
+    if journal.converted_from is not None:
+        values["Beleginfo - Art 4"] = _quoted("Fremdwährung", 20)
+        values["Beleginfo - Inhalt 4"] = _quoted(journal.converted_from, _BELEGINFO)
     return [values.get(name, "") for name in DATEV_COLUMNS]
 
 

@@ -375,6 +375,7 @@ BY_STATE: Mapping[str, Refusal] = {
     ),
     "invoice_not_finalized": Refusal("the invoice is not finalized", "finalize it first"),
     "hold_has_ended": Refusal("the hold was captured, released or has expired", "hold again, or send the event"),
+    "month_is_closed": Refusal("its month is closed in the books", "set a rate from a later day on"),
     "invoiced_fee": Refusal("the fee is on an invoice", "change the invoice, or credit it"),
     "invoices_have_different_billing_entities": Refusal(
         "the invoices have different billing entities", "request them separately"
@@ -495,6 +496,7 @@ RESOURCES: Mapping[str, tuple[str, str]] = {
     "customer": ("customer", "GET /customers"),
     "document": ("document", "POST /invoices/{id}/download"),
     "dunning_campaign": ("dunning campaign", "GET /dunning_campaigns"),
+    "exchange_rate": ("exchange rate", "GET /exchange_rates"),
     "entitlement": ("entitlement", "GET /plans/{code}/entitlements"),
     "event": ("event", "GET /events"),
     "feature": ("feature", "GET /features"),

@@ -51,6 +51,7 @@ def audited_ledger(books: Books) -> Iterator[Finding]:
     groups: Counter[str] = Counter()
     based: Counter[str] = Counter()
     debts: Counter[str] = Counter()
+    worth: dict[str, dict[str | None, int]] = {}
     balances: Counter[tuple[str, str]] = Counter()
     for movement in books.movements:
         groups[movement.group_id] += movement.amount_cents
@@ -58,9 +59,19 @@ def audited_ledger(books: Books) -> Iterator[Finding]:
         balances[_title(movement), movement.currency] += movement.amount_cents
         if movement.account in DEBTS and movement.invoice_id is not None:
             debts[movement.invoice_id] += movement.amount_cents
+            known = worth.setdefault(movement.invoice_id, {})
+            currency = None if movement.base_amount_cents is None else movement.base_currency
+            known[currency] = known.get(currency, 0) + (movement.base_amount_cents or 0)
+        if movement.base_currency == movement.currency:
+            detail = f"{movement.account} in the books' own currency"
+            yield from differs(detail, movement.amount_cents, movement.base_amount_cents or 0, movement.id)
     for group_id, cents in groups.items():
         yield from differs("debits less credits of a group", 0, cents, group_id)
         yield from differs("debits less credits of a group in the books' own currency", 0, based[group_id], group_id)
+    for invoice_id, known in worth.items():
+        # A debt that is known in one other currency throughout.
+        if not debts[invoice_id] and len(known) == 1 and None not in known:
+            yield from differs("what a settled debt is worth", 0, sum(known.values()), invoice_id)
     for invoice in books.invoices:
         if invoice.status == InvoiceStatus.FINALIZED:
             due = -invoice.due_cents if invoice.self_billed else invoice.due_cents

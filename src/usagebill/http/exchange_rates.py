@@ -27,4 +27,12 @@ ENDPOINTS = [
         view=exchange_rate_view,
         summary="List exchange rates",
     ),
+    Endpoint(
+        "DELETE",
+        "/exchange_rates/{exchange_rate_id}",
+        exchange_rates.delete,
+        returns="exchange_rate",
+        view=exchange_rate_view,
+        summary="Delete an exchange rate",
+    ),
 ]

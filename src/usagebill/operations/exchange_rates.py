@@ -10,11 +10,12 @@ from zoneinfo import ZoneInfo
 
 from usagebill.core import limits
 from usagebill.core.days import local_date
-from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.exchange_rates import ExchangeRate, rate_errors
 from usagebill.core.numbers import ZERO
 from usagebill.operations.backlog import after_backlog, of_everyone
 from usagebill.operations.billing_entities import get as entity_by_code
+from usagebill.operations.ledger import closed_until
 from usagebill.queries.billing_entities import default_entity
 from usagebill.queries.filters import named_entities
 from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, value_or
@@ -56,7 +57,7 @@ def create(work: Work, request: ExchangeRateInput) -> ExchangeRate:
     """Set the rate of a currency from a day on, instead of one that was set for the same day. Movements of the ledger
     that were posted before stay as they are.
 
-    Raises `Invalid`, and `NotFound` for an unknown billing entity.
+    Raises `Invalid`, `NotFound` for an unknown billing entity, and `NotAllowed` for a rate of a closed month.
     """
     code = value_or(request.billing_entity_code, None)
     entity = default_entity(work) if code is None else entity_by_code(work, code)
@@ -74,6 +75,7 @@ def create(work: Work, request: ExchangeRateInput) -> ExchangeRate:
     of_day = {"billing_entity_id": entity.id, "currency": currency, "base_currency": entity.default_currency}
     known = work.tx.first(ExchangeRate, *(eq(name, value) for name, value in of_day.items()), eq("valid_from", day))
     if known is not None:
+        _check_open(work, known)
         changed = replace(known, rate=rate or ZERO, updated_at=work.now)
         work.tx.replace(changed)
         return changed
@@ -88,3 +90,24 @@ def create(work: Work, request: ExchangeRateInput) -> ExchangeRate:
     )
     work.tx.insert(made)
     return made
+
+
+@after_backlog(of_everyone)
+def delete(work: Work, exchange_rate_id: str) -> ExchangeRate:
+    """Delete a rate: from its day on that of an earlier day holds again. Movements of the ledger that were posted
+    before stay as they are.
+
+    Raises `NotFound`, and `NotAllowed` for a rate of a closed month.
+    """
+    rate = work.tx.get(ExchangeRate, exchange_rate_id)
+    if rate is None:
+        raise NotFound("exchange_rate", exchange_rate_id)
+    _check_open(work, rate)
+    work.tx.delete(rate)
+    return rate
+
+
+def _check_open(reader: Reader, rate: ExchangeRate) -> None:
+    closed = closed_until(reader)
+    if closed is not None and rate.valid_from <= closed:
+        raise NotAllowed("month_is_closed")

@@ -31,4 +31,5 @@ class ExchangeRates(Resource):
     views: ClassVar[Views] = {ExchangeRate: exchange_rate_view}
 
     create = command(exchange_rates.create)
+    delete = command(exchange_rates.delete)
     list = query(exchange_rates.list_all)
