@@ -71,6 +71,7 @@ def world(box: Scenario) -> dict[str, str]:
     granted = box.post("/wallet_transactions", wallet_transaction=moved)["wallet_transactions"][0]
     moved = {"wallet_id": wallet_id, "voided_credits": "1"}
     void = box.post("/wallet_transactions", wallet_transaction=moved)["wallet_transactions"][0]
+    rate = box.post("/exchange_rates", exchange_rate={"currency": "CHF", "rate": "1.05"})["exchange_rate"]
     synced_id = _synced(box)
     refused_id, unreadable_id = _refused(box)
     activity = box.get("/activity_logs?per_page=1")["activity_logs"][0]
@@ -103,6 +104,7 @@ def world(box: Scenario) -> dict[str, str]:
         "privilege_code": "most",
         "spend_limit_code": "cap",
         "hold_id": held_id,
+        "exchange_rate_id": rate["svc_id"],
         "transaction_id": "t1",
         "applied_coupon_id": applied_id,
         "invoice_id": invoice["svc_id"],
