@@ -6,7 +6,7 @@ import click
 
 from usagebill.cli.options import as_json, database, opened, organization_option, print_json
 from usagebill.core.errors import Invalid
-from usagebill.operations.ledger import closed_until
+from usagebill.queries.ledger import closed_until
 
 
 @click.group()

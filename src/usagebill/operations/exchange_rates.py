@@ -15,9 +15,9 @@ from usagebill.core.exchange_rates import ExchangeRate, rate_errors
 from usagebill.core.numbers import ZERO
 from usagebill.operations.backlog import after_backlog, of_everyone
 from usagebill.operations.billing_entities import get as entity_by_code
-from usagebill.operations.ledger import closed_until
 from usagebill.queries.billing_entities import default_entity
 from usagebill.queries.filters import named_entities
+from usagebill.queries.ledger import closed_until
 from usagebill.requests.inputs import ABSENT, Input, Maybe, Paging, described, value_or
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import Condition, desc, eq, within

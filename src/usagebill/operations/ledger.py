@@ -57,6 +57,7 @@ from usagebill.operations.backlog import after_backlog, of_everyone
 from usagebill.queries.billing_entities import find_entity
 from usagebill.queries.exchange_rates import rate_on
 from usagebill.queries.filters import named_entities
+from usagebill.queries.ledger import closed_until
 from usagebill.queries.payment_requests import request_of
 from usagebill.queries.payments import paid_invoices
 from usagebill.queries.wallets import wallet_of
@@ -283,12 +284,6 @@ def _note_voids(work: Work, of_customer: Condition) -> None:
         if not note.voided_amount_cents and not note.withdrawn_amount_cents:
             lost = note.credit_amount_cents - used_cents(note.id, invoices)
             work.tx.replace(replace(note, voided_amount_cents=lost))
-
-
-def closed_until(reader: Reader) -> date | None:
-    """The last day of the latest closed month; None if none was closed."""
-    latest = reader.tx.first(ClosedMonth, order=[desc("last_day")])
-    return None if latest is None else latest.last_day
 
 
 def _zone(reader: Reader, billing_entity_id: str) -> ZoneInfo:
