@@ -35,6 +35,11 @@ def hold(billing, name):
     billing.holds.create(**{HOLD!r})
     return 1, 0
 
+def hold_and_capture(billing, name):
+    held = billing.holds.create(**{HOLD!r})
+    billing.holds.capture(held.id, transaction_id=name)
+    return 1, 0
+
 def send(billing, name):
     billing.events.create(transaction_id=name, **{EVENT!r}, enforce=True)
     return 1, 0
@@ -45,7 +50,7 @@ def send_batch(billing, name):
     return len(batch.events), len(batch.refused)
 
 with Billing(sys.argv[1]) as billing:
-    act = dict(hold=hold, send=send, send_batch=send_batch)[sys.argv[3]]
+    act = dict(hold=hold, hold_and_capture=hold_and_capture, send=send, send_batch=send_batch)[sys.argv[3]]
     print("ready", flush=True)
     sys.stdin.readline()
     for number in range(int(sys.argv[2])):
@@ -142,10 +147,11 @@ def test_of_enforced_events_by_several_programs_exactly_fifty_are_stored(
         assert list(billing.audit().findings) == []
 
 
-def test_killed_in_the_middle_they_leave_whole_holds_and_the_rest_of_the_room(database: str) -> None:
+@pytest.mark.parametrize("act", ["hold", "hold_and_capture"])
+def test_killed_in_the_middle_they_leave_whole_holds_and_the_rest_of_the_room(database: str, act: str) -> None:
     with Billing(database) as billing:
         set_up(billing)
-        with programs(database, EACH) as started:
+        with programs(database, EACH, (act,) * PROGRAMS) as started:
             for program in started:
                 assert program.stdin is not None
                 program.stdin.write("\n")
@@ -158,7 +164,11 @@ def test_killed_in_the_middle_they_leave_whole_holds_and_the_rest_of_the_room(da
                 program.kill()
             for program in started[2:]:
                 program.communicate(timeout=300)
-        assert left(billing) == (50, "500.0", "0.0")
+        holds, held, remaining = left(billing)
+        captured = billing.holds.list(status="captured").total_count
+        assert (holds + captured, Decimal(held), remaining) == (50, 10 * holds, "0.0")
+        assert billing.events.list().total_count == captured
+        assert list(billing.audit().findings) == []
 
 
 def test_over_http_exactly_fifty_succeed_and_captures_stay_within_the_limit(database: str) -> None:

@@ -457,3 +457,25 @@ def test_a_hold_of_an_ended_subscription_counts_against_its_customers_lifetime(b
     capture(box, held, timestamp=before)
     assert hold(box, 402, "other", units="2") == "spend_limit_reached"
     hold(box, 200, "other", units="1")
+
+
+def test_the_quota_of_an_entitlement_bounds_the_holds_of_a_program(box: Scenario) -> None:
+    """By the value of the subscription's own, as soon as it changes; open holds count."""
+    billing = box.billing
+    box.metric("gb")
+    box.plan()
+    box.subscribe()
+    quota = {"code": "most", "value_type": "integer", "billable_metric_code": "gb"}
+    billing.features.create(code="storage", privileges=[quota])
+    billing.entitlements.replace_of_plan("basic", entitlements={"storage": {"most": 5}})
+    with billing.holds.hold("sub", "gb", units=5):
+        with pytest.raises(PaymentRequired) as refused, billing.holds.hold("sub", "gb", units=1):
+            raise AssertionError("it was refused")
+        limit: Any = refused.value.details["limit"]
+        assert (refused.value.code, limit["code"]) == ("quota_reached", "storage.most")
+        billing.entitlements.change_of_subscription("sub", entitlements={"storage": {"most": 6}})
+        with billing.holds.hold("sub", "gb", units=1) as usage:
+            usage.capture()
+    check = billing.spend_limits.check(external_subscription_id="sub", code="gb", units=5)
+    assert check.allowed
+    assert check.limits[0]["remaining"] == "5.0"
