@@ -29,7 +29,12 @@ def test_prices_that_wait_in_a_former_database_still_wait(database: str) -> None
     clock = ManualClock(datetime(2024, 1, 1, tzinfo=UTC))
     with Billing(database, clock=clock, deliver=False) as billing:
         billing.customers.upsert(external_id="acme", name="Acme", currency="EUR")
-        plan: dict[str, Any] = {"name": "Basic", "interval": "monthly", "amount_currency": "EUR", "pay_in_advance": False}
+        plan: dict[str, Any] = {
+            "name": "Basic",
+            "interval": "monthly",
+            "amount_currency": "EUR",
+            "pay_in_advance": False,
+        }
         billing.plans.create(code="basic", amount_cents=1000, **plan)
         billing.plans.create(code="other", amount_cents=1000, **plan)
         billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub")
