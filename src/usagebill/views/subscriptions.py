@@ -210,9 +210,9 @@ def contract_view(reader: Reader, contract: Contract, *, is_alone: bool = False)
 
 def _phases_view(reader: Reader, contract: Contract, following: Subscription | None) -> list[PhaseView]:
     """The present plan and those that wait to take over, in order; empty if none does."""
-    if following is None or following.status != SubscriptionStatus.PENDING:
-        return []
     subscription = contract.subscription
+    if subscription.terminated_at is not None or following is None or following.status != SubscriptionStatus.PENDING:
+        return []
     # All phases have the same periods, also before the first has started.
     begun = replace(subscription, started_at=subscription.started_at or subscription.subscription_at)
     cycle = cycle_of(begun, contract.plan, contract.zone)

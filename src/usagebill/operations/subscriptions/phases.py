@@ -15,7 +15,7 @@ from usagebill.core.periods import Cycle, Succession, first_opening
 from usagebill.core.phases import begins_after, day_of, until_problems
 from usagebill.core.plans import Plan
 from usagebill.core.subscription_changes import as_phase
-from usagebill.core.subscriptions import Subscription, SubscriptionStatus, cycle_of
+from usagebill.core.subscriptions import UNENDED, Subscription, SubscriptionStatus, cycle_of
 from usagebill.operations.plans.inputs import PlanOverridesInput
 from usagebill.operations.plans.overrides import Overridden, apply_overrides
 from usagebill.operations.subscriptions.change import cancel_downgrade
@@ -86,7 +86,7 @@ def refuse_with_phases(reader: Reader, current: Subscription) -> None:
 
 def _check_status(reader: Reader, base: Subscription) -> None:
     follows = base.status == SubscriptionStatus.PENDING and base.previous_subscription_id is not None
-    if follows or base.status not in (SubscriptionStatus.PENDING, SubscriptionStatus.ACTIVE):
+    if follows or base.status not in UNENDED:
         raise Invalid(phases="value_is_not_editable")
     waiting = eq("previous_subscription_id", base.id), eq("status", SubscriptionStatus.INCOMPLETE)
     if reader.tx.first(Subscription, *waiting) is not None:
