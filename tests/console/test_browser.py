@@ -166,6 +166,8 @@ def paths(box: Scenario, width: int) -> list[str]:
         "/new/plans",
         "/new/metrics",
         "/change/entities/default",
+        "/entities/default/emails",
+        "/entities/default/emails/payment_request/de",
     ]
     records = [
         "/invoices",

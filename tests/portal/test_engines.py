@@ -24,7 +24,9 @@ def test_plans_credits_and_alerts_are_the_same_on_each_engine(empty_database: st
             email="billing@lumen.example",
             portal_color="#0b6e4f",
             portal_frame_origins=["https://app.lumen.example"],
+            email_texts=[{"kind": "invoice", "locale": "en", "subject": "{entity}: {number}"}],
         )
+        assert billing.billing_entities.get("default").email_texts[0].subject == "{entity}: {number}"
         for code, cents in (("basic", 31_00), ("pro", 62_00)):
             fields = plan_fields(code=code, amount_cents=cents, pay_in_advance=True, offered_in_portal=True)
             billing.plans.create(**fields)

@@ -403,6 +403,7 @@ TABLES_OF_VERSIONS = {
     82: "8db9c712d14e1c54",
     83: "162a04b35eb95d78",
     84: "c72fe97a21ec7960",
+    85: "a29c6d16cee05f55",
 }
 
 

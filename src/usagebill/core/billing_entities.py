@@ -9,6 +9,7 @@ from datetime import datetime
 from usagebill.core.contacts import LOCALES, is_email
 from usagebill.core.countries import COUNTRIES, EU_COUNTRIES
 from usagebill.core.currencies import CURRENCIES
+from usagebill.core.email_texts import EmailText, texts_errors
 from usagebill.core.limits import GRACE_PERIOD, PAYMENT_TERM
 from usagebill.core.vat import is_vat_number
 
@@ -68,6 +69,7 @@ class BillingEntity:
     logo_url: str | None = None
     portal_color: str | None = None
     portal_frame_origins: tuple[str, ...] = ()
+    email_texts: tuple[EmailText, ...] = ()
     tax_ids: tuple[str, ...] = ()
     invoice_custom_section_ids: tuple[str, ...] = ()
     applied_dunning_campaign_id: str | None = None
@@ -124,6 +126,8 @@ def definition_errors(entity: BillingEntity) -> dict[str, list[str]]:
     check("portal_frame_origins", all(map(_ORIGIN.fullmatch, entity.portal_frame_origins)), "origin_is_invalid")
     check("subscription_invoice_issuing_date_anchor", anchor in ANCHORS, "value_is_invalid")
     check("subscription_invoice_issuing_date_adjustment", adjustment in ADJUSTMENTS, "value_is_invalid")
+    if wrong := texts_errors(entity.email_texts):
+        errors["email_texts"] = wrong
     if entity.einvoicing:
         check("einvoicing", entity.country is not None, "country_must_be_present")
         check("einvoicing", entity.country in (None, *_EINVOICING_COUNTRIES), "country_not_supported")

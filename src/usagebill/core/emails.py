@@ -5,6 +5,7 @@ of the console, with links to sign in.
 from __future__ import annotations
 
 import html
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +17,14 @@ from usagebill.core.credit_notes import CreditNote, CreditStatus
 from usagebill.core.documents.content import Content
 from usagebill.core.documents.locales import language_of
 from usagebill.core.documents.words import Words
+from usagebill.core.email_texts import PLAIN, EmailText
 from usagebill.core.invoices.life_cycle import InvoiceType
 from usagebill.core.invoices.records import Invoice
 
 # The e-mails that a billing entity switches on in its `email_settings`.
 INVOICE_FINALIZED, CREDIT_NOTE_CREATED = "invoice.finalized", "credit_note.created"
 RECEIPT_CREATED = "payment_receipt.created"
+_EMPTY_LINES = re.compile(r"\n[^\S\n]*\n\s*")
 _NOT_IN_FILE_NAMES = str.maketrans(dict.fromkeys('/\\:*?"<>|', "-"))
 
 
@@ -128,20 +131,28 @@ def message_id(id: str, sender: str) -> str:
     return f"<{id}@{sender.rpartition('@')[2]}>"
 
 
+def _paragraphs(text: str | None) -> str:
+    """The HTML of the seller's own words: an empty line begins a paragraph."""
+    parts = (part.strip() for part in _EMPTY_LINES.split(text or ""))
+    return "".join(f"<p>{html.escape(part).replace(chr(10), '<br>')}</p>\n" for part in parts if part)
+
+
 def email_texts(
-    content: Content, subject: str, words: Words, url: str | None, *, is_receipt: bool = False
+    content: Content, subject: str, words: Words, url: str | None, *, own: EmailText = PLAIN, is_receipt: bool = False
 ) -> tuple[str, str]:
-    """The plain text and the HTML of an e-mail: total, date or kind, the facts of the document, and its address.
+    """The plain text and the HTML of an e-mail: total, date or kind, the facts of the document, and its address,
+    between the `own` words of the seller.
 
     A receipt's e-mail states the amount paid, and comes with the invoices too.
     """
     about = [line for line in content.about if line]
     attached = words.receipt_attached if is_receipt else words.attached
     facts = [(words.amount_paid if is_receipt else words.total, content.amount), *content.facts]
-    lines = [subject, "", *(f"{label}: {one_line(value)}" for label, value in facts), *about, ""]
+    lines = [subject, "", *([own.intro, ""] if own.intro else ())]
+    lines += [*(f"{label}: {one_line(value)}" for label, value in facts), *about, ""]
     if url is not None:
         lines += [f"{words.download}: {url}", ""]
-    lines += [attached, ""]
+    lines += [attached, "", *([own.closing, ""] if own.closing else ())]
     rows = "".join(
         f'<tr><td style="padding-right:2em">{html.escape(label)}</td><td>{html.escape(one_line(value))}</td></tr>\n'
         for label, value in facts
@@ -152,7 +163,8 @@ def email_texts(
         f'<!DOCTYPE html>\n<html lang="{html.escape(language_of(content.locale))}">\n<head><meta charset="utf-8">'
         f"<title>{html.escape(subject)}</title></head>\n"
         f'<body style="font-family:sans-serif">\n<h1 style="font-size:1.2em">{html.escape(subject)}</h1>\n'
-        f"<table>\n{rows}</table>\n{notes}{link}<p>{html.escape(attached)}</p>\n</body>\n</html>\n"
+        f"{_paragraphs(own.intro)}<table>\n{rows}</table>\n{notes}{link}<p>{html.escape(attached)}</p>\n"
+        f"{_paragraphs(own.closing)}</body>\n</html>\n"
     )
     return "\n".join(lines), page
 
@@ -176,18 +188,21 @@ def overdue_texts(
     payment_term: int,
     invoices: Sequence[OverdueInvoice],
     pay_url: str | None,
+    own: EmailText = PLAIN,
 ) -> tuple[str, str]:
-    """The plain text and the HTML of an e-mail that asks to pay overdue invoices.
+    """The plain text and the HTML of an e-mail that asks to pay overdue invoices, in the `own` words of the seller
+    where there are such.
 
     `payment_term` is in days, and `pay_url` is the page where they can be paid, if any. Amounts are already formatted.
     """
     greeting = words.greeting.format(name=one_line(name))
     terms = {0: words.due_at_once, 1: words.due_within_a_day}
     reason = terms.get(payment_term, words.due_within_days).format(count=payment_term)
-    lines = [greeting, "", reason, "", f"{words.amount_due}: {amount}", "", f"{words.overdue_invoices}:"]
+    intro, closing = own.intro or f"{greeting}\n\n{reason}", own.closing or words.ignore_if_paid
+    lines = [intro, "", f"{words.amount_due}: {amount}", "", f"{words.overdue_invoices}:"]
     lines += [f"- {invoice.number}: {invoice.due}" + (f" {invoice.url}" if invoice.url else "") for invoice in invoices]
     lines += ["", f"{words.pay_now}: {pay_url}"] if pay_url else []
-    lines += ["", words.ignore_if_paid, ""]
+    lines += ["", closing, ""]
     link = (
         f'<p><a href="{html.escape(pay_url)}" style="padding:.6em 1.2em;background:#1f4fd8;color:#fff;'
         f'text-decoration:none;border-radius:4px">{html.escape(words.pay_now)}</a></p>\n'
@@ -197,9 +212,9 @@ def overdue_texts(
     page = (
         f'<!DOCTYPE html>\n<html lang="{html.escape(language_of(locale))}">\n<head><meta charset="utf-8">'
         f"<title>{html.escape(subject)}</title></head>\n"
-        f'<body style="font-family:sans-serif">\n<p>{html.escape(greeting)}</p>\n<p>{html.escape(reason)}</p>\n'
+        f'<body style="font-family:sans-serif">\n{_paragraphs(intro)}'
         f'<p>{html.escape(words.amount_due)}: <strong style="font-size:1.2em">{html.escape(amount)}</strong></p>\n'
-        f"{link}<table>\n{_listed(words, invoices)}</table>\n<p>{html.escape(words.ignore_if_paid)}</p>\n"
+        f"{link}<table>\n{_listed(words, invoices)}</table>\n{_paragraphs(closing)}"
         "</body>\n</html>\n"
     )
     return "\n".join(lines), page
@@ -216,14 +231,15 @@ def sign_in_texts(subject: str, url: str, valid_for: str) -> tuple[str, str]:
     return "\n".join((subject, "", url, "", about, "")), page
 
 
-def note_texts(subject: str, line: str, locale: str) -> tuple[str, str]:
-    """The plain text and the HTML of an e-mail that says one thing."""
+def note_texts(subject: str, line: str, locale: str, own: EmailText = PLAIN) -> tuple[str, str]:
+    """The plain text and the HTML of an e-mail that says one thing, between the `own` words of the seller."""
+    parts = [part for part in (own.intro, line, own.closing) if part]
     page = (
         f'<!DOCTYPE html>\n<html lang="{html.escape(language_of(locale))}">\n<head><meta charset="utf-8">'
         f'<title>{html.escape(subject)}</title></head>\n<body style="font-family:sans-serif">\n'
-        f'<h1 style="font-size:1.2em">{html.escape(subject)}</h1>\n<p>{html.escape(line)}</p>\n</body>\n</html>\n'
+        f'<h1 style="font-size:1.2em">{html.escape(subject)}</h1>\n{"".join(map(_paragraphs, parts))}</body>\n</html>\n'
     )
-    return "\n".join((subject, "", line, "")), page
+    return "\n\n".join((subject, *parts)) + "\n", page
 
 
 def _listed(words: Words, invoices: Sequence[OverdueInvoice]) -> str:

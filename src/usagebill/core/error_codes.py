@@ -120,6 +120,11 @@ CODES: Mapping[str, Refusal] = {
     "must have at least one recipient": Refusal("has no recipient", "send an address, or give the customer one"),
     "must have email configured": Refusal("has no e-mail address", "give the billing entity an `email`"),
     "color_is_invalid": Refusal("is no color", 'send six hexadecimal digits such as "#2f55d4"'),
+    "placeholder_is_unknown": Refusal(
+        "has a name in braces that this kind of e-mail does not know",
+        "use `{entity}`, `{customer}` and `{amount}`; in those of documents also `{number}`, of usage levels"
+        " `{subscription}`",
+    ),
     "origin_is_invalid": Refusal(
         "is not the origin of a site", 'send its scheme, host and port alone, such as "https://app.acme.example"'
     ),

@@ -14,9 +14,10 @@ from usagebill.core.billing_entities import (
     einvoicing_gaps,
     is_logo,
 )
-from usagebill.core.contacts import normalized_email
+from usagebill.core.contacts import LOCALES, normalized_email
 from usagebill.core.customers import Customer, dating_settings
 from usagebill.core.dunning import DunningProgress
+from usagebill.core.email_texts import LONGEST_PART, LONGEST_SUBJECT, PLACEHOLDERS, EmailText
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
@@ -70,6 +71,24 @@ class EntitySettingsInput:
 
 
 @Input
+class EmailTextInput:
+    """The seller's own words in e-mails of a kind, in a language; what is left out is as usagebill writes it."""
+
+    kind: Maybe[str] = described("The kind of e-mail.", values=tuple(PLACEHOLDERS), required="always")
+    locale: Maybe[str] = described("The language of the e-mails that it is for.", values=LOCALES, required="always")
+    subject: Maybe[str] = described(
+        f"The subject, up to {LONGEST_SUBJECT} characters. Each text may have `{{entity}}`, `{{customer}}` and"
+        " `{amount}`; of a document also `{number}`, of a usage level also `{subscription}`.",
+        example="{entity}: invoice {number}",
+    )
+    intro: Maybe[str] = described(
+        f"What comes first, up to {LONGEST_PART} characters; an empty line begins a paragraph.",
+        example="Hello {customer},",
+    )
+    closing: Maybe[str] = described("What comes last, just so.", example="Kind regards from all of us")
+
+
+@Input
 class BillingEntityInput(EntitySettingsInput):
     code: Maybe[str] = ABSENT
     einvoicing: Maybe[bool] = described("Whether to create e-invoices.", default="false")
@@ -77,6 +96,9 @@ class BillingEntityInput(EntitySettingsInput):
     logo: Maybe[str] = described("The logo of documents: a PNG or JPEG as `data:image/png;base64,...`.")
     portal_color: Maybe[str] = ABSENT
     portal_frame_origins: Maybe[tuple[str, ...]] = described(most=_MOST_ORIGINS)
+    email_texts: Maybe[tuple[EmailTextInput, ...]] = described(
+        "The seller's own words in e-mails, the whole list.", most=len(PLACEHOLDERS) * len(LOCALES)
+    )
     tax_codes: Maybe[tuple[str, ...]] = ABSENT
     invoice_custom_section_codes: Maybe[tuple[str, ...]] = ABSENT
     applied_dunning_campaign_code: Maybe[str] = ABSENT
@@ -117,6 +139,7 @@ _OPTIONAL = frozenset(
         "invoice_footer",
     ]
 )
+_PARTS = ("subject", "intro", "closing")
 _IN_CAPITALS = ("country", "default_currency", "document_number_prefix")
 
 
@@ -231,6 +254,9 @@ def _with_more(reader: Reader, entity: BillingEntity, request: BillingEntityInpu
     if is_given(request.portal_frame_origins):
         origins = (origin.lower().rstrip("/") for origin in request.portal_frame_origins or ())
         entity = replace(entity, portal_frame_origins=tuple(dict.fromkeys(origins)))
+    if is_given(request.email_texts):
+        sent = (_email_text(text) for text in request.email_texts or ())
+        entity = replace(entity, email_texts=tuple(text for text in sent if not text.is_empty))
     if request.tax_codes is not ABSENT and request.tax_codes is not None:
         entity = replace(entity, tax_ids=taxes.ids_of_codes(reader, request.tax_codes, any_case=True))
     if request.invoice_custom_section_codes is not ABSENT and request.invoice_custom_section_codes is not None:
@@ -244,6 +270,12 @@ def _with_more(reader: Reader, entity: BillingEntity, request: BillingEntityInpu
         einvoicing=value_or(request.einvoicing, entity.einvoicing),
         eu_tax_management=value_or(request.eu_tax_management, entity.eu_tax_management),
     )
+
+
+def _email_text(sent: EmailTextInput) -> EmailText:
+    texts = {name: value_or(getattr(sent, name), None) or "" for name in _PARTS}
+    parts = {name: text.replace("\r\n", "\n").strip() or None for name, text in texts.items()}
+    return EmailText(kind=value_or(sent.kind, None) or "", locale=value_or(sent.locale, None) or "", **parts)
 
 
 def _check_logo(logo: str) -> None:

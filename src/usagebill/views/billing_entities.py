@@ -14,6 +14,14 @@ from usagebill.views.invoice_custom_sections import CustomSectionView, sections_
 from usagebill.views.taxes import TaxView, taxes_view
 
 
+class EmailTextView(TypedDict):
+    kind: str
+    locale: str
+    subject: str | None
+    intro: str | None
+    closing: str | None
+
+
 class BillingEntityView(TypedDict):
     svc_id: Id
     code: str
@@ -47,6 +55,7 @@ class BillingEntityView(TypedDict):
     logo_url: str | None
     portal_color: str | None
     portal_frame_origins: list[str]
+    email_texts: list[EmailTextView]
     created_at: Instant
     updated_at: Instant
 
@@ -93,6 +102,16 @@ def billing_entity_view(reader: Reader, entity: BillingEntity) -> BillingEntityV
         "logo_url": entity.logo_url,
         "portal_color": entity.portal_color,
         "portal_frame_origins": list(entity.portal_frame_origins),
+        "email_texts": [
+            {
+                "kind": text.kind,
+                "locale": text.locale,
+                "subject": text.subject,
+                "intro": text.intro,
+                "closing": text.closing,
+            }
+            for text in entity.email_texts
+        ],
         "created_at": instant_text(entity.created_at),
         "updated_at": instant_text(entity.updated_at),
     }

@@ -13,6 +13,7 @@ from usagebill.core.documents.invoices import invoice_content
 from usagebill.core.documents.locales import language_of
 from usagebill.core.documents.receipts import receipt_content
 from usagebill.core.documents.words import words_of
+from usagebill.core.email_texts import filled, own_text
 from usagebill.core.emails import (
     WITH_LINK,
     Attachment,
@@ -85,10 +86,13 @@ def _email(work: Work, task: SendEmail) -> Email | Unsent:
     files = _files(work, subject)
     # Read again, as it has its PDF now.
     subject = _subject(work, task) or subject
-    title = one_line(heading.format(entity=entity.name, number=subject.number))
+    names = {"entity": entity.name, "number": subject.number}
+    values = {**names, "customer": content.recipient.name, "amount": content.amount}
+    own = filled(own_text(entity.email_texts, task.subject, language_of(content.locale)), values)
+    title = one_line(own.subject or heading.format_map(names))
     url = document_url(work, subject.pdf_id)
     is_receipt = isinstance(subject, PaymentReceipt)
-    text, page = email_texts(content, title, words_of(content.locale), url, is_receipt=is_receipt)
+    text, page = email_texts(content, title, words_of(content.locale), url, own=own, is_receipt=is_receipt)
     return Email(
         id=task.message_id,
         sent_at=work.now,

@@ -9,7 +9,8 @@ from usagebill.core.documents.locales import money_text, written
 from usagebill.core.documents.parties import customer_contact
 from usagebill.core.documents.words import words_of
 from usagebill.core.dunning import DunningCampaign
-from usagebill.core.emails import Email, OverdueInvoice, addresses, one_line, overdue_texts
+from usagebill.core.email_texts import filled, own_text
+from usagebill.core.emails import Email, EmailSubject, OverdueInvoice, addresses, one_line, overdue_texts
 from usagebill.core.payment_requests import PaymentRequest
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tasks import ChaseCustomer, SendEmail
@@ -55,13 +56,17 @@ def overdue_email(
     locale = written(language, work.settings.document_formats)
     words = words_of(locale)
     requested_cents = {part.invoice_id: part.amount_cents for part in parts_of_request(work, request)}
-    title = one_line(words.overdue_email.format(entity=entity.name))
+    name = customer_contact(customer_summary(work, customer)).display_name
+    amount = money_text(request.amount_cents, request.currency, locale)
+    values = {"entity": entity.name, "customer": name, "amount": amount}
+    own = filled(own_text(entity.email_texts, EmailSubject.PAYMENT_REQUEST, language), values)
+    title = one_line(own.subject or words.overdue_email.format(entity=entity.name))
     text, page = overdue_texts(
         words,
         locale,
         title,
-        name=customer_contact(customer_summary(work, customer)).display_name,
-        amount=money_text(request.amount_cents, request.currency, locale),
+        name=name,
+        amount=amount,
         payment_term=max(invoice.net_payment_term for invoice in invoices),
         invoices=[
             OverdueInvoice(
@@ -72,6 +77,7 @@ def overdue_email(
             for invoice in invoices
         ],
         pay_url=pay_url_of(work, request),
+        own=own,
     )
     return Email(
         id=task.message_id,

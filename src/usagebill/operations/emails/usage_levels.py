@@ -5,7 +5,9 @@ from __future__ import annotations
 from usagebill.core.alerts import Alert, reached_level
 from usagebill.core.customers import Customer
 from usagebill.core.documents.locales import money_text, written
+from usagebill.core.documents.parties import customer_contact
 from usagebill.core.documents.words.portal import portal_words_of
+from usagebill.core.email_texts import filled, own_text
 from usagebill.core.emails import Email, EmailSubject, addresses, message_id, note_texts, one_line
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.tasks import SendEmail
@@ -15,6 +17,7 @@ from usagebill.queries.customers import entity_of
 from usagebill.queries.subscriptions import plan_of
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
+from usagebill.views.customers import customer_summary
 
 
 def can_be_told(reader: Reader, customer: Customer) -> bool:
@@ -57,8 +60,11 @@ def level_email(work: Work, task: SendEmail) -> Email | Unsent:
     words, plan = portal_words_of(locale), plan_of(work, subscription)
     shown, value = (money_text(int(cents), plan.amount_currency, locale) for cents in (level, alert.previous_value))
     name = subscription.name or plan.invoice_display_name or plan.name
-    title = one_line(words.level_reached.format(name=name, amount=shown))
-    text, page = note_texts(title, words.level_now.format(amount=value), locale)
+    contact = customer_contact(customer_summary(work, customer)).display_name
+    values = {"entity": entity.name, "customer": contact, "amount": shown, "subscription": name}
+    own = filled(own_text(entity.email_texts, EmailSubject.USAGE_LEVEL, language), values)
+    title = one_line(own.subject or words.level_reached.format(name=name, amount=shown))
+    text, page = note_texts(title, words.level_now.format(amount=value), locale, own)
     return Email(
         id=task.message_id,
         sent_at=work.now,
