@@ -14,6 +14,7 @@ from usagebill.console.visits import Visit
 from usagebill.core.contacts import LOCALES
 from usagebill.core.email_texts import PLACEHOLDERS, EmailText
 from usagebill.core.errors import BillingError, Forbidden, NotFound
+from usagebill.operations import billing_entities
 from usagebill.operations.emails.samples import sample_email
 from usagebill.requests.refusals import word
 
@@ -40,7 +41,9 @@ def _shown(visit: Visit, problem: str = "", status: int = 200) -> Response:
     subject, body = "", ""
     try:
         subject, body = visit.billing.reading(
-            lambda reader: sample_email(reader, entity["code"], _typed(kind, locale, texts)),
+            lambda reader: sample_email(
+                reader, billing_entities.get(reader, entity["code"]), _typed(kind, locale, texts)
+            ),
             visit.seat.who.organization,
         )
     except BillingError as refusal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.documents.content import Content, Party
 from usagebill.core.documents.locales import date_text, money_text
 from usagebill.core.documents.words import words_of
@@ -9,19 +10,17 @@ from usagebill.core.documents.words.portal import portal_words_of
 from usagebill.core.email_texts import EmailText, filled, texts_errors
 from usagebill.core.emails import EmailSubject, OverdueInvoice, email_texts, note_texts, one_line, overdue_texts
 from usagebill.core.errors import Invalid
-from usagebill.operations import billing_entities
 from usagebill.runtime.work import Reader
 
 _CUSTOMER, _SUBSCRIPTION = "Acme", "Basic"
 _CENTS = 123_400
 
 
-def sample_email(reader: Reader, code: str, text: EmailText) -> tuple[str, str]:
+def sample_email(reader: Reader, entity: BillingEntity, text: EmailText) -> tuple[str, str]:
     """Subject and plain text of an e-mail with these words, about a document that does not exist.
 
-    Raises `NotFound` for the entity, and `Invalid` as its change would.
+    Raises `Invalid` as a change of the entity would.
     """
-    entity = billing_entities.get(reader, code)
     if wrong := texts_errors((text,)):
         raise Invalid({"email_texts": wrong})
     locale, words = text.locale, words_of(text.locale)
