@@ -187,7 +187,7 @@ def test_right_credits_of_an_end_are_recounted_without_a_finding(option: str) ->
         box.delete(f"/subscriptions/sub?on_termination_credit_note={option}")
         report = box.billing.audit()
         assert report.findings == ()
-        assert report.recounted["unused_time"] == 1
+        assert report.recounted.get("unused_time", 0) == (0 if option == "skip" else 1)
 
 
 def deducting(cents: int) -> Plant:

@@ -50,7 +50,8 @@ def recounted_unused_time(reader: Reader, subscription: Subscription, notes: Rec
         _expected(reader, ended, replace(balance, notes=before), fee),
         _given(fee, (made,) if made else ()),
     )
-    notes.count_kind(UNUSED_TIME)
+    if made or expected:
+        notes.count_kind(UNUSED_TIME)
     if subtract(expected, given).copy_abs() > _PRECISE_ROUNDING:
         yield Finding(
             check="credit_note",
