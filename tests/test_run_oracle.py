@@ -49,12 +49,9 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{1
 # nor do the settings of the portal and the texts of e-mails, which no bill depends on.
 _PORTAL = r", portal_frame_origins=\(\)|, offered_in_portal=False\b|\"(?:offered_in_)?portal\w*\":(?:false|null|\[\]),"
 _TEXTS = r"|, email_texts=\(\)|\"email_texts\":\[\],"
-_NO_VALUE = r", \w+=None\b|\"prices_from\":null,|[\"']phases[\"']: ?\[\], ?"
-_LEFT_OPEN = re.compile(
-    rf"(?<=entity_sequential_id=)\d+|(?<=DEF-)[0-9A-F]{{4}}|{_NO_VALUE}|, removed=\(\)|, price_steps=\(\)|"
-    + _PORTAL
-    + _TEXTS
-)
+_EMPTY = r", (?:removed|price_steps|scheduled_prices)=\(\)|[\"']phases[\"']: ?\[\], ?"
+_NO_VALUE = rf", \w+=None\b|\"prices_from\":null,|{_EMPTY}"
+_LEFT_OPEN = re.compile(rf"(?<=entity_sequential_id=)\d+|(?<=DEF-)[0-9A-F]{{4}}|{_NO_VALUE}|" + _PORTAL + _TEXTS)
 FROZEN = Path(__file__).with_suffix(".json")
 
 

@@ -147,9 +147,14 @@ def test_what_cannot_wait_is_refused_in_words_and_changes_nothing(studio: Scenar
         {"usage_thresholds": [{"amount_cents": 100}]},
     ]
     for fields in unable:
-        answer = studio.put("/plans/basic", 422, plan={"amount_cents": 5, "effective": "next_period", **fields})
-        assert answer["error_details"] == {"effective": ["only_prices_can_wait"]}
-        assert studio.get("/plans/basic") == before
+        for effective in ("next_period", "2024-04-01"):
+            answer = studio.put("/plans/basic", 422, plan={"amount_cents": 5, "effective": effective, **fields})
+            assert answer["error_details"] == {"effective": ["only_prices_can_wait"]}
+            assert studio.get("/plans/basic") == before
+    answer = studio.put("/plans/basic", 422, plan={"name": "New", "amount_cents": 5, "effective": "2024-04-01"})
+    assert answer["error_details"] == {"effective": ["only_prices_can_wait"]}
+    answer = studio.put("/plans/basic", 422, plan={"amount_cents": 5, "effective": "2024-02-15"})
+    assert answer["error_details"] == {"effective": ["cannot_be_in_past"]}
     answer = studio.put("/plans/basic", 422, plan={"amount_cents": 5, "effective": "tomorrow"})
     assert answer["error_details"] == {"effective": ["value_is_invalid"]}
     assert studio.get("/plans/basic") == before
@@ -247,6 +252,101 @@ def test_prices_of_its_own_wait_as_the_plan_does(studio: Scenario) -> None:
     assert studio.usage()["amount_cents"] == 300
 
 
+def test_a_rise_from_a_day_on_leaves_the_periods_before_it(studio: Scenario) -> None:
+    raise_price(studio, effective="2024-04-01")
+    raise_price(studio, "0.16", effective="2024-05-01")
+    studio.put("/plans/basic", plan={"amount_cents": 1500, "effective": "2024-04-01"})
+    (charge,) = studio.get("/plans/basic")["plan"]["charges"]
+    assert charge["properties"] == {"amount": "0.04"}
+    for month in ("03", "04", "05"):
+        studio.travel_to(f"2024-{month}-01T01:00:00Z")
+        studio.event("images", value="100")
+    assert studio.get("/plans/basic")["plan"]["amount_cents"] == 1500
+    studio.travel_to("2024-06-01T01:00:00Z")
+    billed = lines(studio)
+    assert [billed[f"2024-0{month}-01", "images"] for month in (2, 3, 4, 5)] == [400, 400, 800, 1600]
+    assert [billed[f"2024-0{month}-01", "basic"] for month in (2, 3, 4, 5)] == [1000, 1000, 1500, 1500]
+    assert studio.billing.audit().findings == ()
+
+
+def test_the_day_is_that_of_the_customer(studio: Scenario) -> None:
+    for name, zone in (("east", "Asia/Tokyo"), ("west", "America/Los_Angeles")):
+        studio.customer(name, timezone=zone)
+        studio.subscribe(external_id=name, customer=name)
+    raise_price(studio, effective="2024-04-01")
+    for at in ("2024-03-31T14:00:00Z", "2024-03-31T16:00:00Z", "2024-04-01T06:00:00Z", "2024-04-01T08:00:00Z"):
+        studio.travel_to(at)
+        for name in ("east", "west"):
+            studio.event("images", value="100", external_id=name)
+    studio.travel_to("2024-05-02T12:00:00Z")
+    for name, cents in (("east", [400, 2400]), ("west", [1200, 800])):
+        of_images = sorted(
+            (day, cents) for (day, code), cents in lines(studio, customer=name).items() if code == "images"
+        )
+        assert [cents for _, cents in of_images][-2:] == cents, name
+    # A customer who moves since is billed by the days that were.
+    studio.customer("east", timezone="UTC")
+    studio.customer("west", timezone="UTC")
+    assert studio.billing.audit().findings == ()
+
+
+def test_prices_that_wait_for_a_day_are_on_top_of_what_changes_until_then(studio: Scenario) -> None:
+    raise_price(studio, effective="2024-04-01")
+    studio.put("/plans/basic", plan={"amount_cents": 1100})
+    raise_price(studio, "0.05")
+    assert studio.usage()["amount_cents"] == 500
+    raise_price(studio, "0.06", effective="next_period")
+    studio.travel_to("2024-03-01T01:00:00Z")
+    studio.event("images", value="100")
+    assert studio.usage()["amount_cents"] == 600
+    studio.travel_to("2024-04-01T01:00:00Z")
+    studio.event("images", value="100")
+    assert studio.usage()["amount_cents"] == 800
+    studio.travel_to("2024-05-01T01:00:00Z")
+    assert [lines(studio)[f"2024-0{month}-01", "basic"] for month in (2, 3, 4)] == [1100, 1100, 1100]
+    assert studio.billing.audit().findings == ()
+
+
+def test_overrides_have_the_day_too_unless_they_have_a_price_of_their_own(studio: Scenario) -> None:
+    raise_price(studio, effective="2024-04-01")
+    (charge,) = studio.get("/plans/basic")["plan"]["charges"]
+    own = {"charges": [{"id": charge["svc_id"], "properties": {"amount": "0.02"}}]}
+    studio.subscribe(external_id="own", plan_overrides=own)
+    studio.subscribe(external_id="later", plan_overrides={"name": "Later"})
+    studio.put("/subscriptions/sub", subscription={"plan_overrides": {"name": "Own"}})
+    studio.put("/subscriptions/later/charges/images", charge={"properties": {"amount": "0.03"}})
+    studio.travel_to("2024-04-01T01:00:00Z")
+    for external_id, cents in (("sub", 800), ("own", 200), ("later", 300)):
+        studio.event("images", value="100", external_id=external_id)
+        assert studio.usage(external_id=external_id)["amount_cents"] == cents
+    (kept,) = studio.get("/subscriptions/sub")["subscription"]["plan"]["charges"]
+    assert kept["properties"] == {"amount": "0.08"}
+
+
+def test_a_preview_has_the_prices_of_the_day(studio: Scenario) -> None:
+    (charge,) = studio.get("/plans/basic")["plan"]["charges"]
+    item = {"id": charge["svc_id"], "charge_model": "standard", "properties": {"amount": "0.08"}}
+    plan = {"charges": [item], "effective": "2024-04-01"}
+    studio.travel_to("2024-03-01T01:00:00Z")
+    preview = studio.post("/plans/basic/preview_change", 200, plan=plan)["change_preview"]
+    assert preview["difference_cents"] == 400, preview
+    assert studio.get("/plans/basic")["plan"]["charges"] == [charge]
+    studio.travel_to("2024-04-01T01:00:00Z")
+    studio.event("images", value="100")
+    assert studio.usage()["amount_cents"] == 400
+
+
+def test_a_new_subscription_has_the_prices_of_its_day(studio: Scenario) -> None:
+    raise_price(studio, effective="2024-04-01")
+    studio.travel_to("2024-03-31T10:00:00Z")
+    studio.subscribe(external_id="before", billing_time="anniversary")
+    studio.travel_to("2024-04-01T10:00:00Z")
+    studio.subscribe(external_id="since", billing_time="anniversary")
+    for external_id, cents in (("before", 400), ("since", 800)):
+        studio.event("images", value="100", external_id=external_id)
+        assert studio.usage(external_id=external_id)["amount_cents"] == cents
+
+
 CHANGES = 3
 
 
@@ -309,8 +409,9 @@ def use_everything(box: Scenario, external_id: str = "sub") -> None:
         box.event(code, value="4", external_id=external_id)
 
 
+@pytest.mark.parametrize("on_a_day", [False, True])
 @pytest.mark.parametrize("pay_in_advance", [False, True])
-def test_every_line_is_billed_by_the_prices_of_the_period_that_it_is_for(pay_in_advance: bool) -> None:
+def test_every_line_is_billed_by_the_prices_of_the_period_that_it_is_for(pay_in_advance: bool, on_a_day: bool) -> None:
     with Scenario(now="2024-01-10T08:00:00Z") as box:
         box.customer()
         everything(box, pay_in_advance=pay_in_advance)
@@ -319,7 +420,7 @@ def test_every_line_is_billed_by_the_prices_of_the_period_that_it_is_for(pay_in_
             box.travel_to(f"2024-{turn:02d}-12T10:00:00Z")
             use_everything(box)
             box.travel_to(f"2024-{turn:02d}-16T10:00:00Z")
-            change_prices(box, turn, "next_period")
+            change_prices(box, turn, f"2024-{turn + 1:02d}-01" if on_a_day else "next_period")
             box.travel_to(f"2024-{turn:02d}-20T10:00:00Z")
             use_everything(box)
         box.travel_to("2024-05-02T00:00:00Z")

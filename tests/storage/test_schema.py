@@ -404,6 +404,7 @@ TABLES_OF_VERSIONS = {
     83: "162a04b35eb95d78",
     84: "c72fe97a21ec7960",
     85: "a29c6d16cee05f55",
+    86: "4376bfccf6c8cf3d",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
 from usagebill.core.add_ons import AddOn
@@ -48,14 +48,43 @@ class UsageThreshold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceStep:
-    """A change of a plan's prices that counts for periods that begin at `starts` or later. Earlier ones are billed by
-    the prices of the plan `plan_id` in price version `before` (`core.price_versions`): of the plan itself, or of the
-    one that it is an override of, if it was made since.
+    """A change of a plan's prices that counts for periods that begin at `starts` or later, and with `effective_on` on
+    that day or later, in the customer's time zone. Earlier ones are billed by the prices of the plan `plan_id` in price
+    version `before` (`core.price_versions`): of the plan itself, or of the one that it is an override of, if it was
+    made since.
     """
 
     starts: datetime
     before: int
     plan_id: str
+    effective_on: date | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargePrices:
+    """The new prices of a usage charge or fixed charge; None: as they were."""
+
+    charge_id: str
+    properties: Mapping[str, object] | None = None
+    filters: tuple[ChargeFilter, ...] | None = None
+    min_amount_cents: int | None = None
+    applied_pricing_unit: AppliedPricingUnit | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledPrices:
+    """Prices of a plan that wait for a day: what changes then, and no more. Price version `version` scheduled them.
+
+    They count for periods that begin at `scheduled_at` or later, and on `effective_on` or later in the customer's time
+    zone.
+    """
+
+    version: int
+    effective_on: date
+    scheduled_at: datetime
+    amount_cents: int | None = None
+    minimum_commitment: MinimumCommitment | None = None
+    charges: tuple[ChargePrices, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +92,8 @@ class Plan:
     """A price list. `parent_id` marks an override: a child plan of one subscription, with the parent's code.
 
     `trial_period` is in days. The two monthly flags are null except on yearly and semiannual plans. Its prices, and
-    those of its charges, are the newest; `price_steps`, oldest first, say which periods have older ones.
+    those of its charges, are the newest; `price_steps`, oldest first, say which periods have older ones,
+    `scheduled_prices`, by their days, which will have others.
     """
 
     id: str
@@ -89,12 +119,22 @@ class Plan:
     pending_deletion: bool = False
     offered_in_portal: bool = False
     price_steps: tuple[PriceStep, ...] = ()
+    scheduled_prices: tuple[ScheduledPrices, ...] = ()
     deleted_at: datetime | None = None
 
     @property
     def prices_from(self) -> datetime | None:
-        """Since when a period must begin to have the newest prices; None if all have them."""
-        return self.price_steps[-1].starts if self.price_steps else None
+        """Since when a period must begin to have the newest prices, of a day in UTC; None if all have them."""
+        if not self.price_steps:
+            return None
+        step = self.price_steps[-1]
+        day = step.effective_on
+        return step.starts if day is None else max(step.starts, datetime.combine(day, time(), UTC))
+
+    @property
+    def has_one_price(self) -> bool:
+        """Whether all periods are billed by the prices as they are."""
+        return not self.price_steps and not self.scheduled_prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,17 +5,19 @@ A version names each definition as it stood at one moment, so that one number on
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from usagebill.core.activity_logs import ActivitySource, Change, changed_fields
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric, declared_values
 from usagebill.core.coupons import Coupon
+from usagebill.core.days import local_date
 from usagebill.core.filters import trimmed_values
-from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition
+from usagebill.core.plans import Charge, ChargePrices, FixedCharge, Plan, PlanDefinition, ScheduledPrices
 from usagebill.core.taxes import Tax
 
 # What decides an amount. A charge has its filters and its rate of a pricing unit, a plan its commitment and thresholds.
@@ -101,7 +103,9 @@ class PlanVersion:
 
 
 class Effective(StrEnum):
-    """From when changed prices count: for the whole of the open period, or for periods that begin after the change."""
+    """From when changed prices count: for the whole of the open period, or for periods that begin after the change.
+    A date in its place: for periods that begin on that day or later.
+    """
 
     IMMEDIATELY = "immediately"
     NEXT_PERIOD = "next_period"
@@ -167,6 +171,184 @@ def _with_prices_of(charge: Charge, former: Charge | None, metric: BillableMetri
         min_amount_cents=former.min_amount_cents,
         applied_pricing_unit=former.applied_pricing_unit,
     )
+
+
+# Of a day in all time zones, the first begins this long before that of UTC, and the last this long after.
+_EAST = timedelta(hours=14)
+_WEST = timedelta(hours=12)
+
+
+def counts_for(start: datetime, since: datetime, day: date | None, zone: Callable[[], tzinfo]) -> bool:
+    """Whether a period that begins at `start` begins at `since` or later, and on `day` or later in the time zone."""
+    if start < since or day is None:
+        return start >= since
+    midnight = datetime.combine(day, time(), UTC)
+    if start >= midnight + _WEST or start < midnight - _EAST:
+        return start > midnight
+    return local_date(start, zone()) >= day
+
+
+def has_begun(day: date, now: datetime) -> bool:
+    """Whether the day has begun anywhere."""
+    return now >= datetime.combine(day, time(), UTC) - _EAST
+
+
+def with_scheduled(definition: PlanDefinition, scheduled: Iterable[ScheduledPrices]) -> PlanDefinition:
+    """The plan with the prices that were scheduled, one after the other. Charges that it no longer has are left out."""
+    for prices in scheduled:
+        of_charges = {one.charge_id: one for one in prices.charges}
+        plan = definition.plan
+        definition = replace(
+            definition,
+            plan=replace(
+                plan,
+                amount_cents=plan.amount_cents if prices.amount_cents is None else prices.amount_cents,
+                minimum_commitment=prices.minimum_commitment or plan.minimum_commitment,
+            ),
+            charges=tuple(
+                _with_charge_prices(charge, of_charges.get(charge.id), definition.metrics[charge.billable_metric_id])
+                for charge in definition.charges
+            ),
+            fixed_charges=tuple(
+                replace(charge, properties=_or(of_charges[charge.id].properties, charge.properties))
+                if charge.id in of_charges
+                else charge
+                for charge in definition.fixed_charges
+            ),
+        )
+    return definition
+
+
+def _with_charge_prices(charge: Charge, prices: ChargePrices | None, metric: BillableMetric) -> Charge:
+    if prices is None:
+        return charge
+    priced = replace(
+        charge,
+        properties=_or(prices.properties, charge.properties),
+        filters=_or(prices.filters, charge.filters),
+        min_amount_cents=_or(prices.min_amount_cents, charge.min_amount_cents),
+        applied_pricing_unit=_or(prices.applied_pricing_unit, charge.applied_pricing_unit),
+    )
+    return _with_prices_of(charge, priced, metric)
+
+
+T = TypeVar("T")
+
+
+def _or(changed: T | None, former: T) -> T:
+    return former if changed is None else changed
+
+
+def scheduled_prices(
+    before: PlanDefinition, after: PlanDefinition, *, version: int, day: date, now: datetime
+) -> ScheduledPrices:
+    """What changes of the plan's prices, from `day` on."""
+    old = {charge.id: charge for charge in before.charges}
+    old_fixed = {charge.id: charge for charge in before.fixed_charges}
+    usage = (
+        ChargePrices(
+            charge_id=charge.id,
+            properties=_changed(old[charge.id].properties, charge.properties),
+            filters=_changed(old[charge.id].filters, charge.filters),
+            min_amount_cents=_changed(old[charge.id].min_amount_cents, charge.min_amount_cents),
+            applied_pricing_unit=_changed(old[charge.id].applied_pricing_unit, charge.applied_pricing_unit),
+        )
+        for charge in after.charges
+    )
+    fixed = (
+        ChargePrices(charge_id=charge.id, properties=_changed(old_fixed[charge.id].properties, charge.properties))
+        for charge in after.fixed_charges
+    )
+    return ScheduledPrices(
+        version=version,
+        effective_on=day,
+        scheduled_at=now,
+        amount_cents=_changed(before.plan.amount_cents, after.plan.amount_cents),
+        minimum_commitment=_changed(before.plan.minimum_commitment, after.plan.minimum_commitment),
+        charges=tuple(one for one in (*usage, *fixed) if one != ChargePrices(charge_id=one.charge_id)),
+    )
+
+
+def _changed(before: T, after: T) -> T | None:
+    return None if before == after else after
+
+
+def is_empty(prices: ScheduledPrices) -> bool:
+    """Whether they change nothing."""
+    return prices.amount_cents is None and prices.minimum_commitment is None and not prices.charges
+
+
+def scheduled_for_copy(
+    scheduled: Iterable[ScheduledPrices], ids: Mapping[str | None, str], *, with_amount: bool
+) -> tuple[ScheduledPrices, ...]:
+    """Scheduled prices of a plan for an override of it, whose charges and filters have these `ids` by those of the
+    plan. Charges without an id have a price of their own, which stays; so have overrides their commitment.
+    """
+    copied = (
+        replace(
+            prices,
+            amount_cents=prices.amount_cents if with_amount else None,
+            minimum_commitment=None,
+            charges=tuple(
+                replace(
+                    of_charge,
+                    charge_id=ids[of_charge.charge_id],
+                    filters=None
+                    if of_charge.filters is None
+                    else tuple(
+                        replace(each, id=ids.get(each.id, each.id), parent_id=each.id) for each in of_charge.filters
+                    ),
+                )
+                for of_charge in prices.charges
+                if of_charge.charge_id in ids
+            ),
+        )
+        for prices in scheduled
+    )
+    return tuple(prices for prices in copied if not is_empty(prices))
+
+
+def same_prices(one: Charge | FixedCharge, other: Charge | FixedCharge) -> bool:
+    """Whether a charge and a copy of it have the same prices."""
+    return _prices(one) == _prices(other)
+
+
+def _prices(charge: Charge | FixedCharge) -> object:
+    if isinstance(charge, FixedCharge):
+        return charge.properties
+    filters = [(of_filter.values, of_filter.properties) for of_filter in charge.filters]
+    return charge.properties, filters, charge.min_amount_cents, charge.applied_pricing_unit
+
+
+def without_charge(scheduled: Iterable[ScheduledPrices], charge_id: str) -> tuple[ScheduledPrices, ...]:
+    """The scheduled prices without those of a charge."""
+    rest = (
+        replace(prices, charges=tuple(one for one in prices.charges if one.charge_id != charge_id))
+        for prices in scheduled
+    )
+    return tuple(prices for prices in rest if not is_empty(prices))
+
+
+def without_amount(scheduled: Iterable[ScheduledPrices]) -> tuple[ScheduledPrices, ...]:
+    """The scheduled prices without amounts of the plan itself."""
+    rest = (replace(prices, amount_cents=None) for prices in scheduled)
+    return tuple(prices for prices in rest if not is_empty(prices))
+
+
+def not_prices(before: PlanDefinition, after: PlanDefinition) -> dict[str, list[str]]:
+    """Errors, as field -> codes, in a change that is to wait for a day, if anything but prices differs."""
+
+    def timeless(definition: PlanDefinition) -> PlanDefinition:
+        then = definition.plan.created_at
+        return replace(
+            definition,
+            plan=replace(definition.plan, updated_at=then),
+            charges=tuple(replace(charge, updated_at=then) for charge in definition.charges),
+            fixed_charges=tuple(replace(charge, updated_at=then) for charge in definition.fixed_charges),
+        )
+
+    same = timeless(with_prices_of(after, before)) == timeless(before)
+    return {} if same else {"effective": ["only_prices_can_wait"]}
 
 
 def next_period_errors(before: PlanDefinition, after: PlanDefinition) -> dict[str, list[str]]:

@@ -338,6 +338,18 @@ class PlanAmountChanged(Task):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PricesTakeEffect(Task):
+    """A day (ISO 8601) for which prices of a plan wait has come."""
+
+    kind = "prices_take_effect"
+    subject_field = "plan_id"
+    identity = ("plan_id", "day")
+
+    plan_id: str
+    day: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndPlan(Task):
     """A plan is to be deleted, with its subscriptions."""
 

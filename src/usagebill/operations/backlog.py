@@ -26,6 +26,7 @@ from usagebill.core.tasks import (
     EndPlan,
     ExpireCoupon,
     PlanAmountChanged,
+    PricesTakeEffect,
     ProcessEvents,
     RescheduleEntity,
 )
@@ -140,7 +141,14 @@ def catch_up(work: Work, customer_ids: Iterable[str], *, needed: bool = False, f
 # The subjects of these are no customers: events (of some customers), a subscription, and what everybody's bills are
 # made of.
 _OF_SOME = (ProcessEvents.kind, CheckUsageThresholds.kind)
-_OF_EVERYONE = (ChangeEuRates.kind, ExpireCoupon.kind, RescheduleEntity.kind, PlanAmountChanged.kind, EndPlan.kind)
+_OF_EVERYONE = (
+    ChangeEuRates.kind,
+    ExpireCoupon.kind,
+    RescheduleEntity.kind,
+    PlanAmountChanged.kind,
+    PricesTakeEffect.kind,
+    EndPlan.kind,
+)
 
 
 def _subjects(reader: Reader, customer_ids: Sequence[str]) -> list[str]:

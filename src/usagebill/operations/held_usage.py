@@ -139,7 +139,7 @@ def _priced_from(reader: Reader, subscription: Subscription) -> datetime:
     """Since when the subscription has had its plan, or its prices if changes of them wait for the next period."""
     contract = contract_of(reader, subscription)
     began = subscription.started_at or subscription.created_at
-    return max(began, contract_window(reader, contract).start) if contract.plan.price_steps else began
+    return began if contract.plan.has_one_price else max(began, contract_window(reader, contract).start)
 
 
 def _usage_of(reader: Reader, hold: Hold) -> Usage | None:

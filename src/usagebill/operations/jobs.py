@@ -38,6 +38,7 @@ from usagebill.core.tasks import (
     MarkOverdue,
     PlanAmountChanged,
     PostPast,
+    PricesTakeEffect,
     ProcessEvents,
     RefreshInvoice,
     RefreshWallets,
@@ -78,6 +79,7 @@ from usagebill.operations.invoices.issue import mark_overdue
 from usagebill.operations.invoices.provider_taxes import retry_limited
 from usagebill.operations.invoices.subscription import finalize_due
 from usagebill.operations.limit_watch import check as check_limits
+from usagebill.operations.plans.effective import take_effect
 from usagebill.operations.subscriptions import offboarding, time_zones
 from usagebill.operations.subscriptions.activation import expire_activation, settle_activation
 from usagebill.operations.subscriptions.gate import activate_due
@@ -156,6 +158,7 @@ HANDLERS: dict[str, Handler[Any]] = dict(
         _handled(ProcessEvents, process_events, process_events_apart),
         _handled(BillFixedChargeUnits, bill_units),
         _handled(PlanAmountChanged, amount_changed, amount_changed_apart),
+        _handled(PricesTakeEffect, take_effect),
         _handled(EndPlan, end_plan),
         _handled(LeavePlan, leave_plan),
         _handled(UpgradeNow, upgrade_now),

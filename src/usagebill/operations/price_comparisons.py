@@ -10,6 +10,7 @@ from usagebill.core.errors import Invalid
 from usagebill.core.periods.calendar import add_months
 from usagebill.core.plans import Plan, PlanDefinition
 from usagebill.core.price_comparisons import ComparedSubscription, ComparisonSummary, last_month, summary
+from usagebill.core.price_versions import Effective, with_scheduled
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.plans.creation import create
@@ -111,12 +112,20 @@ def preview_change(work: Work, code: str, request: PlanUpdate, options: Previewe
 
     def changed(alone: Work) -> Mapping[str, PlanDefinition]:
         update(alone, code, request)
-        return definitions_of(alone, plan)
+        return {id: _with_all_scheduled(changed, request) for id, changed in definitions_of(alone, plan).items()}
 
     after = work.dry_run(changed)
     return work.estimated(
         ("preview of a change", code), lambda reader: effect(reader, plan, after, start, end), inputs=(request, start)
     )
+
+
+def _with_all_scheduled(definition: PlanDefinition, request: PlanUpdate) -> PlanDefinition:
+    """The plan with the prices of the day that the request names, with those scheduled for days before it."""
+    if not request.effective or request.effective in frozenset(Effective):
+        return definition
+    day = date.fromisoformat(request.effective)
+    return with_scheduled(definition, (one for one in definition.plan.scheduled_prices if one.effective_on <= day))
 
 
 def definitions_of(reader: Reader, plan: Plan) -> Mapping[str, PlanDefinition]:

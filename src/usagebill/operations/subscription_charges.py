@@ -26,7 +26,7 @@ from usagebill.operations.plans.filters import (
     with_links,
 )
 from usagebill.operations.plans.inputs import ChargeFilterInput, ChargeInput, FixedChargeInput, PlanOverridesInput
-from usagebill.operations.plans.overrides import apply_overrides, override
+from usagebill.operations.plans.overrides import apply_overrides, keep_own_prices, override
 from usagebill.operations.plans.records import changed_plans
 from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.plans import metric_of, plan_definition
@@ -83,8 +83,9 @@ def _own_charge(work: Work, subscription: Subscription, code: str) -> Charge:
 
 def _written(work: Work, charge: Charge) -> Charge:
     """Store the charge of an override, and flag the drafts that bill its subscription."""
-    linked = with_links(work, charge)
+    linked, before = with_links(work, charge), work.tx.get(Charge, charge.id)
     work.tx.replace(linked)
+    keep_own_prices(work, before or linked, linked)
     changed_plans(work, [linked.plan_id])
     return linked
 

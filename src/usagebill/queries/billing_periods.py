@@ -174,11 +174,11 @@ def _definition(reader: Reader, contract: Contract, cycle: Cycle, record: Bounda
     advance that of the billing timestamp.
     """
     current = plan_definition(reader, contract.plan.id, contract.plan)
-    if not current.plan.price_steps:
+    if current.plan.has_one_price:
         return current
 
     def priced(start: datetime) -> PlanDefinition:
-        return definition_for(reader, contract.subscription, start, contract.plan)
+        return definition_for(reader, contract.subscription, start, contract.plan, tz=cycle.tz)
 
     charges, fixed_charges = record.charges or record.subscription, record.fixed_charges or record.subscription
     opened = cycle.period(local_date(record.timestamp, cycle.tz), cycle.charges_interval)

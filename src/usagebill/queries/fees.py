@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
 from usagebill.core.errors import NotFound
 from usagebill.core.fees import Fee, FeeType
-from usagebill.core.invoices.records import Invoice
+from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.plans import Charge, FixedCharge, PlanDefinition
-from usagebill.core.subscriptions import begins_at
 from usagebill.queries.billing_periods import BillingContext
 from usagebill.queries.invoices import place_of
-from usagebill.queries.plans import definition_from
-from usagebill.queries.subscriptions import find_subscription
+from usagebill.queries.plans import plan_definition
+from usagebill.queries.subscriptions import definition_for, find_subscription
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, asc, eq
 
@@ -40,8 +41,13 @@ def definition_billed(reader: Reader, plan_id: str, fee: Fee) -> PlanDefinition:
     renewed = fee.from_datetime and fee.charges_to_datetime and fee.from_datetime > fee.charges_to_datetime
     start = fee.from_datetime if fee.from_datetime and (renewed or not of_usage) else start
     subscription = find_subscription(reader, fee.subscription_id or "")
-    begun = None if subscription is None else begins_at(subscription)
-    return definition_from(reader, plan_id, start if begun is None else max(start, begun))
+    definition = plan_definition(reader, plan_id)
+    if subscription is None or definition.plan.has_one_price:
+        return definition
+    billed = eq("subscription_id", subscription.id), eq("invoice_id", fee.invoice_id or "")
+    period = reader.tx.first(BillingPeriod, *billed)
+    tz = None if period is None else ZoneInfo(period.timezone)
+    return definition_for(reader, subscription, start, plan_id=plan_id, tz=tz)
 
 
 def charge_billed(reader: Reader, fee: Fee) -> Charge | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, tzinfo
 from typing import TypeVar
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.errors import NotFound
 from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition, UsageThreshold
-from usagebill.core.price_versions import as_copied, with_prices_of
+from usagebill.core.price_versions import as_copied, counts_for, with_prices_of, with_scheduled
 from usagebill.core.subscriptions import UNENDED, Subscription
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, has, missing, within
@@ -50,12 +51,16 @@ def _loaded(reader: Reader, plan_id: str, plan: Plan | None) -> PlanDefinition:
     )
 
 
-def definition_from(reader: Reader, plan_id: str, start: datetime, plan: Plan | None = None) -> PlanDefinition:
-    """The plan's definition with the prices that count for a period that begins at `start`."""
+def definition_from(
+    reader: Reader, plan_id: str, start: datetime, zone: Callable[[], tzinfo], plan: Plan | None = None
+) -> PlanDefinition:
+    """The plan's definition with the prices that count for a period that begins at `start`, of a customer in `zone`."""
     definition = plan_definition(reader, plan_id, plan)
-    later = next((step for step in definition.plan.price_steps if start < step.starts), None)
+    steps, scheduled = definition.plan.price_steps, definition.plan.scheduled_prices
+    later = next((step for step in steps if not counts_for(start, step.starts, step.effective_on, zone)), None)
     if later is None:
-        return definition
+        due = (one for one in scheduled if counts_for(start, one.scheduled_at, one.effective_on, zone))
+        return with_scheduled(definition, due)
     former = plan_definition(reader.as_of(later.before), later.plan_id)
     return with_prices_of(definition, former if later.plan_id == plan_id else as_copied(former, definition))
 

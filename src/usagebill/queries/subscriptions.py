@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, tzinfo
 
 from usagebill.core.periods import Succession
 from usagebill.core.plans import Plan, PlanDefinition, UsageThreshold
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus, begins_at
+from usagebill.queries.customers import customer_of, zone_of
 from usagebill.queries.plans import definition_from, plan_definition, plan_thresholds
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import desc, eq, ne
@@ -22,11 +23,25 @@ def plan_of(reader: Reader, subscription: Subscription) -> Plan:
 
 
 def definition_for(
-    reader: Reader, subscription: Subscription, start: datetime, plan: Plan | None = None
+    reader: Reader,
+    subscription: Subscription,
+    start: datetime,
+    plan: Plan | None = None,
+    *,
+    plan_id: str | None = None,
+    tz: tzinfo | None = None,
 ) -> PlanDefinition:
-    """The subscription's plan with the prices that count for its period from `start` on, or from its own begin."""
+    """The subscription's plan (or that of `plan_id`, which it was on) with the prices that count for its period from
+    `start` on, or from its own begin. `tz` is the time zone of the period, by default the customer's.
+    """
     begun = begins_at(subscription)
-    return definition_from(reader, subscription.plan_id, start if begun is None else max(start, begun), plan)
+    return definition_from(
+        reader,
+        plan_id or subscription.plan_id,
+        start if begun is None else max(start, begun),
+        lambda: tz or zone_of(reader, customer_of(reader, subscription)),
+        plan,
+    )
 
 
 def successor_of(reader: Reader, subscription: Subscription) -> Subscription | None:

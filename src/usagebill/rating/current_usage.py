@@ -198,7 +198,7 @@ def contract_window(reader: Reader, contract: Contract, *, full: bool = False) -
 def running_definition(reader: Reader, subscription: Subscription) -> PlanDefinition:
     """The plan of an active subscription with the prices of its running charges period."""
     definition = plan_definition(reader, subscription.plan_id)
-    if not definition.plan.price_steps:
+    if definition.plan.has_one_price:
         return definition
     return definition_for(reader, subscription, running_window(reader, subscription).start)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from usagebill.core.billable_metrics import declared_values
 from usagebill.core.cascades import FixedChargeChange
 from usagebill.core.errors import NotFound
-from usagebill.core.plans import Charge, ChargeFilter, FixedCharge
+from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, Plan
 from usagebill.operations.backlog import after_backlog, of_plan
 from usagebill.operations.plans.cascades import (
     cascade_added_charge,
@@ -81,16 +81,25 @@ def update_charge(work: Work, code: str, charge_code: str, request: ChargeUpdate
     """Change a charge, like an item of the plan's `charges`; `effective` as for the plan. Raises `NotFound` and
     `Invalid`.
     """
-    plan, before = plan_by_code(work, code), get_charge(work, code, charge_code)
+    return taking_effect(
+        work,
+        plan_by_code(work, code),
+        request.effective,
+        lambda then: _update_charge(then, plan_by_code(then, code), charge_code, request),
+        lambda now: get_charge(now, code, charge_code),
+        cascade=value_or(request.cascade_updates, False),
+    )
+
+
+def _update_charge(work: Work, plan: Plan, code: str, request: ChargeUpdate) -> Charge:
+    before = get_charge(work, plan.code, code)
     named = request.billable_metric_id or request.billable_metric_code
     metric = metric_of_item(work, request, "billable_metric") if named else metric_of(work, before)
-    cascade = value_or(request.cascade_updates, False)
-    with taking_effect(work, plan, request.effective, cascade=cascade):
-        after = changed_charge(work, before, metric, request, used=is_used(work, plan))
-        if cascade:
-            model = value_or(request.charge_model, None)
-            cascade_changed_charge(work, before, after, sent_model=model, code_sent=bool(request.code))
-        changed_plans(work, [plan.id])
+    after = changed_charge(work, before, metric, request, used=is_used(work, plan))
+    if value_or(request.cascade_updates, False):
+        model = value_or(request.charge_model, None)
+        cascade_changed_charge(work, before, after, sent_model=model, code_sent=bool(request.code))
+    changed_plans(work, [plan.id])
     return after
 
 
@@ -163,14 +172,24 @@ def update_filter(
     """Change the name or the properties of a filter; its values stay. `effective` as for the plan. Raises `NotFound`
     and `Invalid`.
     """
-    charge, before = get_filter(work, code, charge_code, filter_id)
+    return taking_effect(
+        work,
+        plan_by_code(work, code),
+        request.effective,
+        lambda then: _update_filter(then, *get_filter(then, code, charge_code, filter_id), request),
+        lambda now: get_filter(now, code, charge_code, filter_id),
+        cascade=value_or(request.cascade_updates, False),
+    )
+
+
+def _update_filter(
+    work: Work, charge: Charge, before: ChargeFilter, request: ChargeFilterUpdate
+) -> tuple[Charge, ChargeFilter]:
     after = changed_filter(work, charge, before, request)
     check_filter(charge, after, declared_values(metric_of(work, charge)))
     siblings = [charge_filter for charge_filter in charge.filters if charge_filter.id != before.id]
     filters = charge.filters if after == before else (*siblings, after)
-    cascade = value_or(request.cascade_updates, False)
-    with taking_effect(work, plan_by_code(work, code), request.effective, cascade=cascade):
-        return _write_filters(work, charge, filters, cascade=cascade), after
+    return _write_filters(work, charge, filters, cascade=value_or(request.cascade_updates, False)), after
 
 
 @after_backlog(of_plan)
@@ -218,13 +237,23 @@ def update_fixed_charge(work: Work, code: str, fixed_charge_code: str, request: 
     """Change a fixed charge, like an item of the plan's `fixed_charges`; `effective` as for the plan. Raises `NotFound`
     and `Invalid`.
     """
-    plan, before = plan_by_code(work, code), get_fixed_charge(work, code, fixed_charge_code)
-    cascade, immediately = value_or(request.cascade_updates, False), value_or(request.apply_units_immediately, False)
-    with taking_effect(work, plan, request.effective, cascade=cascade):
-        after = changed_fixed_charge(work, before, request, used=is_used(work, plan))
-        change = FixedChargeChange(before=before, after=after, immediately=immediately)
-        apply_fixed_charge_changes(work, plan, [change], cascade=cascade)
-        changed_plans(work, [plan.id])
+    return taking_effect(
+        work,
+        plan_by_code(work, code),
+        request.effective,
+        lambda then: _update_fixed_charge(then, plan_by_code(then, code), fixed_charge_code, request),
+        lambda now: get_fixed_charge(now, code, fixed_charge_code),
+        cascade=value_or(request.cascade_updates, False),
+    )
+
+
+def _update_fixed_charge(work: Work, plan: Plan, code: str, request: FixedChargeUpdate) -> FixedCharge:
+    before = get_fixed_charge(work, plan.code, code)
+    after = changed_fixed_charge(work, before, request, used=is_used(work, plan))
+    immediately = value_or(request.apply_units_immediately, False)
+    change = FixedChargeChange(before=before, after=after, immediately=immediately)
+    apply_fixed_charge_changes(work, plan, [change], cascade=value_or(request.cascade_updates, False))
+    changed_plans(work, [plan.id])
     return after
 
 

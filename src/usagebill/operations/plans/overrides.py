@@ -15,10 +15,12 @@ from typing import TypeVar
 from usagebill.core.cascades import copied_filters
 from usagebill.core.errors import Forbidden, NotFound, placed
 from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition, plan_errors
+from usagebill.core.price_versions import same_prices, scheduled_for_copy, without_amount, without_charge
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations import draft_invoices, taxes
 from usagebill.operations.plans.charges import overridden_charge
 from usagebill.operations.plans.creation import sent_commitment, sent_metadata, sent_thresholds
+from usagebill.operations.plans.effective import take_effect_on
 from usagebill.operations.plans.fixed_charges import check_units, overridden_fixed_charge
 from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput, PlanOverridesInput
 from usagebill.operations.plans.records import changed_plans, reconsider_changes, refuse
@@ -185,26 +187,42 @@ def override(
         created_at=work.now,
     )
     child = _with_sent_fields(work, blank, request)
-    work.tx.insert(child)
     items, fixed_items = value_or(request.charges, ()), value_or(request.fixed_charges, ())
-    for charge in definition.charges:
-        work.tx.insert(_copied_charge(work, child, charge, _item_of(charge, items)))
+    charges = [_copied_charge(work, child, charge, _item_of(charge, items)) for charge in definition.charges]
+    fixed_charges = []
     for fixed_charge in definition.fixed_charges:
-        charge_units = (units or {}).get(fixed_charge.id, fixed_charge.units)
         copy = replace(
             fixed_charge,
             id=work.new_id(),
             plan_id=child.id,
             parent_id=fixed_charge.id,
-            units=charge_units,
+            units=(units or {}).get(fixed_charge.id, fixed_charge.units),
             tax_ids=(),
             created_at=work.now,
             updated_at=work.now,
         )
         item = _item_of(fixed_charge, fixed_items)
         _refuse_other_model(fixed_charge, item)
-        work.tx.insert(copy if item is None else overridden_fixed_charge(work, copy, item))
+        fixed_charges.append(copy if item is None else overridden_fixed_charge(work, copy, item))
+    originals: dict[str, Charge | FixedCharge] = {charge.id: charge for charge in definition.charges}
+    originals |= {charge.id: charge for charge in definition.fixed_charges}
+    copies: list[Charge | FixedCharge] = [*charges, *fixed_charges]
+    ids = {copy.parent_id: copy.id for copy in copies if same_prices(originals[copy.parent_id or ""], copy)}
+    ids |= {one.parent_id: one.id for charge in charges for one in charge.filters}
+    same_amount = child.amount_cents == plan.amount_cents
+    child = replace(child, scheduled_prices=scheduled_for_copy(plan.scheduled_prices, ids, with_amount=same_amount))
+    work.tx.insert(child, *charges, *fixed_charges)
+    for prices in child.scheduled_prices:
+        take_effect_on(work, child, prices.effective_on)
     return child
+
+
+def keep_own_prices(work: Work, before: Charge | FixedCharge, after: Charge | FixedCharge) -> None:
+    """Prices that wait for a day leave a charge of an override that has got its own as it is."""
+    plan = plan_definition(work, after.plan_id).plan
+    if plan.scheduled_prices and not same_prices(before, after):
+        work.tx.replace(replace(plan, scheduled_prices=without_charge(plan.scheduled_prices, after.id)))
+        changed_plans(work, [plan.id])
 
 
 def _copied_charge(reader: Reader, child: Plan, charge: Charge, item: ChargeInput | None) -> Charge:
@@ -227,16 +245,22 @@ def _changed_in_place(work: Work, child: Plan, request: PlanOverridesInput) -> P
     definition = plan_definition(work, child.id)
     _refuse_unknown_charges(definition, request)
     changed = _with_sent_fields(work, child, request)
+    if changed.amount_cents != child.amount_cents:
+        changed = replace(changed, scheduled_prices=without_amount(child.scheduled_prices))
     work.tx.replace(changed)
     for charge in definition.charges:
         item = _item_of(charge, value_or(request.charges, ()))
         if item is not None:
             _refuse_other_model(charge, item)
-            work.tx.replace(overridden_charge(work, charge, metric_of(work, charge), item))
+            own = overridden_charge(work, charge, metric_of(work, charge), item)
+            work.tx.replace(own)
+            keep_own_prices(work, charge, own)
     for fixed_charge in definition.fixed_charges:
         fixed_item = _item_of(fixed_charge, value_or(request.fixed_charges, ()))
         if fixed_item is not None:
             _refuse_other_model(fixed_charge, fixed_item)
-            work.tx.replace(overridden_fixed_charge(work, fixed_charge, fixed_item))
+            own_fixed = overridden_fixed_charge(work, fixed_charge, fixed_item)
+            work.tx.replace(own_fixed)
+            keep_own_prices(work, fixed_charge, own_fixed)
     changed_plans(work, [child.id])
     return changed

@@ -57,11 +57,17 @@ def update(work: Work, code: str, request: PlanUpdate) -> Plan:
     one has an override of it, its currency stays.
     `charges` and `fixed_charges` are whole lists: those not named by id are removed. `cascade_updates` passes changes
     on to overrides. With `effective` as `next_period`, only amount, commitment and prices of charges can change beside
-    names, and count for periods that begin after now.
+    names, and count for periods that begin after now; as a date, they alone, for periods that begin on it or later.
     """
     cascade = value_or(request.cascade_updates, False)
-    with taking_effect(work, plan_by_code(work, code), request.effective, cascade=cascade):
-        return _update(work, plan_by_code(work, code), request, cascade=cascade)
+    return taking_effect(
+        work,
+        plan_by_code(work, code),
+        request.effective,
+        lambda then: _update(then, plan_by_code(then, code), request, cascade=cascade),
+        lambda now: plan_by_code(now, code),
+        cascade=cascade,
+    )
 
 
 def _update(work: Work, before: Plan, request: PlanInput, *, cascade: bool) -> Plan:

@@ -22,7 +22,6 @@ from usagebill.core.customers import CUSTOMER_TYPES, INTEGRATION_CATEGORIES
 from usagebill.core.entitlements import ValueType
 from usagebill.core.payment_providers import KINDS as PAYMENT_KINDS
 from usagebill.core.plans import INTERVALS
-from usagebill.core.price_versions import Effective
 from usagebill.core.pricing import MODELS
 from usagebill.core.recurring_rules import RuleInterval, RuleMethod, RuleTrigger
 from usagebill.core.statuses import INVOICE_PAYMENT_STATUSES
@@ -91,8 +90,8 @@ FIELDS: Mapping[str, Field] = {
     "usage_thresholds": Field("Amounts of lifetime usage at which usage is invoiced immediately."),
     "effective": Field(
         "From when the new prices count: `immediately` reprices the open period of every subscription, `next_period`"
-        " waits for the next period of each.",
-        values=tuple(Effective),
+        " waits for the next period of each, a date for the first period of each that begins on it or later.",
+        example="2026-04-01",
         default="immediately",
     ),
     "cascade_updates": Field(
