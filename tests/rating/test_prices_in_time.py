@@ -476,3 +476,18 @@ def test_effective_is_refused_where_a_change_cannot_wait(studio: Scenario) -> No
         assert studio.get("/plans/basic") == before
     # An event may have such a property.
     studio.event("images", value="1", effective="next_period")
+
+
+@pytest.mark.parametrize("effective", ["next_period", "2024-02-01"])
+def test_a_commitment_ends_with_the_period_before(effective: str) -> None:
+    with Scenario(now="2024-01-01T00:00:00Z") as box:
+        box.customer()
+        committed = {"name": "B", "code": "b", "interval": "monthly", "amount_cents": 1000, "amount_currency": "EUR"}
+        box.post("/plans", plan={**committed, "pay_in_advance": False, "minimum_commitment": {"amount_cents": 5000}})
+        box.subscribe(plan_code="b")
+        box.travel_to("2024-01-16T12:00:00Z")
+        box.put("/plans/b", plan={"minimum_commitment": {}, "effective": effective})
+        box.travel_to("2024-03-01T03:00:00Z")
+        totals = sorted(invoice["fees_amount_cents"] for invoice in box.get("/invoices")["invoices"])
+        assert totals == [1000, 5000]
+        assert box.billing.audit().findings == ()

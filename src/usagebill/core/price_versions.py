@@ -17,7 +17,15 @@ from usagebill.core.billable_metrics import BillableMetric, declared_values
 from usagebill.core.coupons import Coupon
 from usagebill.core.days import local_date
 from usagebill.core.filters import trimmed_values
-from usagebill.core.plans import Charge, ChargePrices, FixedCharge, Plan, PlanDefinition, ScheduledPrices
+from usagebill.core.plans import (
+    Charge,
+    ChargePrices,
+    FixedCharge,
+    MinimumCommitment,
+    Plan,
+    PlanDefinition,
+    ScheduledPrices,
+)
 from usagebill.core.taxes import Tax
 
 # What decides an amount. A charge has its filters and its rate of a pricing unit, a plan its commitment and thresholds.
@@ -203,7 +211,7 @@ def with_scheduled(definition: PlanDefinition, scheduled: Iterable[ScheduledPric
             plan=replace(
                 plan,
                 amount_cents=plan.amount_cents if prices.amount_cents is None else prices.amount_cents,
-                minimum_commitment=prices.minimum_commitment or plan.minimum_commitment,
+                minimum_commitment=_commitment(_or(prices.minimum_commitment, plan.minimum_commitment)),
             ),
             charges=tuple(
                 _with_charge_prices(charge, of_charges.get(charge.id), definition.metrics[charge.billable_metric_id])
@@ -217,6 +225,11 @@ def with_scheduled(definition: PlanDefinition, scheduled: Iterable[ScheduledPric
             ),
         )
     return definition
+
+
+def _commitment(commitment: MinimumCommitment | None) -> MinimumCommitment | None:
+    """What a plan has: none where one of nothing is scheduled."""
+    return commitment if commitment is not None and commitment.amount_cents else None
 
 
 def _with_charge_prices(charge: Charge, prices: ChargePrices | None, metric: BillableMetric) -> Charge:
@@ -243,6 +256,7 @@ def scheduled_prices(
     before: PlanDefinition, after: PlanDefinition, *, version: int, day: date, now: datetime
 ) -> ScheduledPrices:
     """What changes of the plan's prices, from `day` on."""
+    former = before.plan.minimum_commitment
     old = {charge.id: charge for charge in before.charges}
     old_fixed = {charge.id: charge for charge in before.fixed_charges}
     usage = (
@@ -254,19 +268,26 @@ def scheduled_prices(
             applied_pricing_unit=_changed(old[charge.id].applied_pricing_unit, charge.applied_pricing_unit),
         )
         for charge in after.charges
+        if charge.id in old
     )
     fixed = (
         ChargePrices(charge_id=charge.id, properties=_changed(old_fixed[charge.id].properties, charge.properties))
         for charge in after.fixed_charges
+        if charge.id in old_fixed
     )
     return ScheduledPrices(
         version=version,
         effective_on=day,
         scheduled_at=now,
         amount_cents=_changed(before.plan.amount_cents, after.plan.amount_cents),
-        minimum_commitment=_changed(before.plan.minimum_commitment, after.plan.minimum_commitment),
+        minimum_commitment=_changed(former, after.plan.minimum_commitment or _of_nothing(former)),
         charges=tuple(one for one in (*usage, *fixed) if one != ChargePrices(charge_id=one.charge_id)),
     )
+
+
+def _of_nothing(commitment: MinimumCommitment | None) -> MinimumCommitment | None:
+    """What is scheduled for a commitment that ends."""
+    return None if commitment is None else replace(commitment, amount_cents=0)
 
 
 def _changed(before: T, after: T) -> T | None:
@@ -335,8 +356,8 @@ def without_amount(scheduled: Iterable[ScheduledPrices]) -> tuple[ScheduledPrice
     return tuple(prices for prices in rest if not is_empty(prices))
 
 
-def not_prices(before: PlanDefinition, after: PlanDefinition) -> dict[str, list[str]]:
-    """Errors, as field -> codes, in a change that is to wait for a day, if anything but prices differs."""
+def not_prices(before: PlanDefinition, after: PlanDefinition, prices: ScheduledPrices) -> dict[str, list[str]]:
+    """Errors, as field -> codes, in a change that is to wait for a day, if it is more than these prices of it."""
 
     def timeless(definition: PlanDefinition) -> PlanDefinition:
         then = definition.plan.created_at
@@ -347,7 +368,7 @@ def not_prices(before: PlanDefinition, after: PlanDefinition) -> dict[str, list[
             fixed_charges=tuple(replace(charge, updated_at=then) for charge in definition.fixed_charges),
         )
 
-    same = timeless(with_prices_of(after, before)) == timeless(before)
+    same = timeless(with_scheduled(before, [prices])) == timeless(after)
     return {} if same else {"effective": ["only_prices_can_wait"]}
 
 

@@ -87,8 +87,8 @@ def _schedule(work: Work, plans: Sequence[Plan], day: date, act: Callable[[Work]
     after = work.dry_run(lambda then: _changed_by(then, plans, day, act))
     version = work.price_version + 1
     for plan, (old, new) in zip(plans, after, strict=True):
-        refuse(not_prices(old, new))
         prices = scheduled_prices(old, new, version=version, day=day, now=work.now)
+        refuse(not_prices(old, new, prices))
         if not is_empty(prices):
             scheduled = sorted((*plan.scheduled_prices, prices), key=lambda one: (one.effective_on, one.version))
             rescheduled(work, replace(plan, scheduled_prices=tuple(scheduled)), day)
