@@ -184,7 +184,7 @@ def test_every_request_leaves_a_line_in_the_log(tmp_path: Path) -> None:
         service.client.get("/health", headers=forwarded)
         too_long = b" " * (11 << 20)
         refused = service.client.post("/api/v1/events/batch", content=too_long, headers={"X-Request-Id": "abc-3"})
-        assert refused.status_code == 400
+        assert refused.status_code == 413
         _, log = service.stop()
     lines = {line["request_id"]: line for line in log if line["event"] == "request"}
     assert lines.pop("abc-3")["key"] == "First key"
@@ -236,7 +236,7 @@ def test_a_worker_leaves_lines_at_its_start_and_end(tmp_path: Path) -> None:
         "worker_started",
         "worker_stopped",
     ]
-    assert lines[0]["settings"] == {"smtp_url": "(set)"}
+    assert lines[0]["settings"] == {"smtp_url": "(set)", "events_ahead_days": 1}
     assert "hidden" not in log
 
 

@@ -19,8 +19,8 @@ Place = tuple[str | int, ...]
 WRITING = [endpoint for endpoint in endpoints() if endpoint.body is not None and endpoint.many is None]
 # Codes that say that a value is not in the set.
 _NONE_OF_THEM = ["value_is_invalid"]
-# Refused with these codes without a closed set: ISO 4217 codes, and numbers.
-_OPEN = ("currency", "value", "rate")
+# Refused with these codes without a closed set: ISO 4217 codes, numbers, and words or a date.
+_OPEN = ("currency", "value", "rate", "effective")
 
 
 @pytest.fixture(scope="module")

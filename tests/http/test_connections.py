@@ -143,7 +143,7 @@ def test_the_key_is_looked_at_before_a_long_body_is_sent(tmp_path: Path) -> None
             with connect(service, head(service, announced, key=False)) as connection:
                 assert connection.recv(65536).startswith(b"HTTP/1.1 401 Unauthorized\r\n")
         with connect(service, head(service, "Content-Length: 900000000")) as connection:
-            assert received(connection).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+            assert received(connection).startswith(b"HTTP/1.1 413 Request Entity Too Large\r\n")
 
 
 @own_server

@@ -478,6 +478,23 @@ def test_effective_is_refused_where_a_change_cannot_wait(studio: Scenario) -> No
     studio.event("images", value="1", effective="next_period")
 
 
+def test_a_plan_shows_the_prices_that_wait_for_a_day_until_it_comes(studio: Scenario) -> None:
+    assert "scheduled_prices" not in studio.get("/plans/basic")["plan"]
+    raise_price(studio, "0.16", effective="2024-05-01")
+    studio.put("/plans/basic", plan={"amount_cents": 700, "effective": "2024-04-01"})
+    first, second = studio.get("/plans/basic")["plan"]["scheduled_prices"]
+    assert (first["effective_on"], first["amount_cents"], first["charges"]) == ("2024-04-01", 700, [])
+    assert second == {
+        "effective_on": "2024-05-01",
+        "scheduled_at": studio.now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "charges": [{"code": "images", "properties": {"amount": "0.16"}}],
+    }
+    studio.travel_to("2024-05-02T00:00:00Z")
+    shown = studio.get("/plans/basic")["plan"]
+    assert (shown["amount_cents"], shown["charges"][0]["properties"]) == (700, {"amount": "0.16"})
+    assert "scheduled_prices" not in shown
+
+
 @pytest.mark.parametrize("effective", ["next_period", "2024-02-01"])
 def test_a_commitment_ends_with_the_period_before(effective: str) -> None:
     with Scenario(now="2024-01-01T00:00:00Z") as box:

@@ -10,7 +10,16 @@ from usagebill.core.activity_logs import changed_values
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.numbers import decimal_text
-from usagebill.core.plans import Charge, ChargeFilter, FixedCharge, MinimumCommitment, Plan, UsageThreshold
+from usagebill.core.plans import (
+    Charge,
+    ChargeFilter,
+    ChargePrices,
+    FixedCharge,
+    MinimumCommitment,
+    Plan,
+    ScheduledPrices,
+    UsageThreshold,
+)
 from usagebill.core.price_versions import ChangedDefinition, Definition, PlanVersion
 from usagebill.core.pricing import displayed_properties
 from usagebill.core.taxes import Tax
@@ -20,7 +29,7 @@ from usagebill.runtime.work import Reader
 from usagebill.views.add_ons import add_on_view
 from usagebill.views.billable_metrics import billable_metric_view
 from usagebill.views.entitlements import WrappedEntitlementView, wrapped_entitlements
-from usagebill.views.formats import DecimalText, Id, Instant, instant_text, plain_number
+from usagebill.views.formats import Day, DecimalText, Id, Instant, instant_text, plain_number
 from usagebill.views.taxes import TaxView, tax_view, taxes_view
 
 
@@ -85,6 +94,27 @@ class CommitmentView(TypedDict):
     taxes: list[TaxView]
 
 
+class ScheduledFilterView(TypedDict):
+    values: Mapping[str, list[str]]
+    properties: Mapping[str, object]
+
+
+class ScheduledChargeView(TypedDict):
+    code: str
+    properties: NotRequired[Mapping[str, object]]
+    filters: NotRequired[list[ScheduledFilterView]]
+    min_amount_cents: NotRequired[int]
+    applied_pricing_unit: NotRequired[AppliedPricingUnitView]
+
+
+class ScheduledPricesView(TypedDict):
+    effective_on: Day
+    scheduled_at: Instant
+    amount_cents: NotRequired[int]
+    commitment_amount_cents: NotRequired[int]
+    charges: list[ScheduledChargeView]
+
+
 class ApplicableThresholdView(TypedDict):
     threshold_display_name: str | None
     amount_cents: int
@@ -120,6 +150,7 @@ class DeletedPlan(TypedDict):
     pending_deletion: bool
     offered_in_portal: bool
     prices_from: Instant | None
+    scheduled_prices: NotRequired[list[ScheduledPricesView]]
     charges: list[ChargeView]
     taxes: list[TaxView]
     usage_thresholds: list[ThresholdView]
@@ -221,6 +252,40 @@ def threshold_view(threshold: UsageThreshold) -> ThresholdView:
     }
 
 
+def _scheduled_view(prices: ScheduledPrices, codes: Mapping[str, str]) -> ScheduledPricesView:
+    """What changes on a day, by code of the charges: what stays as it is left out."""
+    shown: ScheduledPricesView = {
+        "effective_on": prices.effective_on.isoformat(),
+        "scheduled_at": instant_text(prices.scheduled_at),
+        "charges": [_scheduled_charge(charge, codes) for charge in prices.charges if charge.charge_id in codes],
+    }
+    if prices.amount_cents is not None:
+        shown["amount_cents"] = prices.amount_cents
+    if prices.minimum_commitment is not None:
+        shown["commitment_amount_cents"] = prices.minimum_commitment.amount_cents
+    return shown
+
+
+def _scheduled_charge(charge: ChargePrices, codes: Mapping[str, str]) -> ScheduledChargeView:
+    shown: ScheduledChargeView = {"code": codes[charge.charge_id]}
+    if charge.properties is not None:
+        shown["properties"] = displayed_properties(charge.properties)
+    if charge.filters is not None:
+        shown["filters"] = [
+            {
+                "values": {key: list(values) for key, values in each.values.items()},
+                "properties": displayed_properties(each.properties),
+            }
+            for each in charge.filters
+        ]
+    if charge.min_amount_cents is not None:
+        shown["min_amount_cents"] = charge.min_amount_cents
+    if charge.applied_pricing_unit is not None:
+        unit = charge.applied_pricing_unit
+        shown["applied_pricing_unit"] = {"code": unit.code, "conversion_rate": decimal_text(unit.conversion_rate)}
+    return shown
+
+
 def deleted_plan(reader: Reader, plan: Plan) -> DeletedPlan:
     """The plan without its fixed charges and entitlements."""
     shown: DeletedPlan = {
@@ -256,6 +321,11 @@ def deleted_plan(reader: Reader, plan: Plan) -> DeletedPlan:
             for threshold in plan_thresholds(reader, plan)
         ],
     }
+    if plan.scheduled_prices:
+        definition = plan_definition(reader, plan.id)
+        codes = {charge.id: charge.code for charge in definition.charges}
+        codes |= {charge.id: charge.code for charge in definition.fixed_charges}
+        shown["scheduled_prices"] = [_scheduled_view(prices, codes) for prices in plan.scheduled_prices]
     if plan.minimum_commitment is not None:
         shown["minimum_commitment"] = _commitment_view(reader, plan, plan.minimum_commitment)
     if plan.metadata is not None:

@@ -387,6 +387,23 @@ SHOWN: Mapping[str, Field | str] = {
         "Since when its current prices count: periods that began before are billed by the prices of before. Null if"
         " they count for all periods."
     ),
+    "scheduled_prices": Field("Prices that wait for a day, by their days; left out if none do."),
+    "ScheduledPrices.effective_on": Field(
+        "The day, in the customer's time zone: periods that begin on it or later have these prices."
+    ),
+    "ScheduledPrices.scheduled_at": Field("When they were scheduled."),
+    "ScheduledPrices.amount_cents": Field("The amount of the plan from then on; left out if it stays."),
+    "ScheduledPrices.commitment_amount_cents": Field(
+        "The minimum commitment from then on, 0 for none; left out if it stays."
+    ),
+    "ScheduledPrices.charges": Field("The charges and fixed charges whose prices change, with what changes."),
+    "ScheduledCharge.code": Field("The code of the charge or fixed charge."),
+    "ScheduledCharge.properties": Field("Its prices from then on; left out if they stay."),
+    "ScheduledCharge.filters": Field("All its filters from then on; left out if they stay."),
+    "ScheduledCharge.min_amount_cents": Field("Its minimum from then on; left out if it stays."),
+    "ScheduledCharge.applied_pricing_unit": Field("Its rate of a pricing unit from then on; left out if it stays."),
+    "ScheduledFilter.values": Field("Property -> the values that match."),
+    "ScheduledFilter.properties": Field("Its prices from then on."),
     "price_version": Field(
         "The price version that it was computed from; null for fees from before versions were kept.", example=17
     ),
