@@ -122,7 +122,7 @@ def test_a_proxy_passes_requests_on_as_they_were_sent(proxy: Any, prefix: str, t
             assert web.get(f"{prefix}/api/v1/customers/a%2Fb").json()["customer"]["external_id"] == "a/b"
             # What is too long is refused with a reason.
             long = web.post(f"{prefix}/api/v1/events", content=b"x" * (10 * MIB + MIB // 2))
-            assert (long.status_code, "10,485,760" in long.json()["message"]) == (400, True)
+            assert (long.status_code, "10,485,760" in long.json()["message"]) == (413, True)
             codes = [
                 web.post(f"{prefix}/api/v1/customers", json={"customer": {"external_id": f"c{number}"}}).status_code
                 for number in range(30)
