@@ -40,9 +40,8 @@ app = Starlette(
 )
 
 
-async def try_it() -> None:
+async def try_it(key: str) -> None:
     """Call the application as a web server would: `uvicorn inside_starlette:app` serves it for real."""
-    _, key = billing.writing(lambda work: api_keys.create(work))
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         await client.post("/sign-up/acme")
@@ -51,5 +50,6 @@ async def try_it() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(try_it())
+    _, first_key = billing.writing(lambda work: api_keys.create(work))
+    asyncio.run(try_it(first_key))
     billing.close()
