@@ -72,6 +72,7 @@ _KEPT = frozenset(
             "currency",
             "amount_currency",
             "base_currency",
+            "provider_fee_currency",
             "status",
             "timezone",
             "country",
