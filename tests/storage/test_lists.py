@@ -147,6 +147,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "timestamp_to": ("timestamp_to=2024-03-05T12:00:00Z",),
     "transaction_status": ("transaction_status=granted", "transaction_status=voided"),
     "transaction_type": ("transaction_type=inbound", "transaction_type=outbound"),
+    "billed_by_default": ("billed_by_default=true", "billed_by_default=true&external_subscription_id=sub&code=gb"),
     "unbilled": ("unbilled=true", "unbilled=true&external_subscription_id=nobody&code=gb"),
     "types": ("types[]=credit", "types[]=refund&types[]=offset"),
     "webhook_endpoint_id": ("webhook_endpoint_id={webhook_endpoints}", "webhook_endpoint_id=none"),
