@@ -19,6 +19,8 @@ from tests.lives.play import Lived, Sent
 
 DAY = timedelta(days=1)
 RUN = timedelta(minutes=10)
+# The reasons for which an event is listed that came after its period had been billed.
+TOO_LATE = ("period_already_billed", "period_closed")
 
 
 @dataclass(slots=True)
@@ -157,6 +159,11 @@ def _billed(plan: PlanTerms) -> str:
 
 
 # Amounts
+
+
+def in_arrears_too(plan: PlanTerms, metric: str) -> bool:
+    """Whether a plan has a charge of the metric that is not billed in advance."""
+    return any(of == metric and not terms.get("ahead") for of, terms in map(CHARGES.__getitem__, plan.charges))
 
 
 def bill_of(lived: Lived) -> Bill:
@@ -327,10 +334,17 @@ class _Owed:
             return event.place > place
         return event.at >= border
 
-    def _counted(self, metric: str) -> list[Sent]:
-        """The events of a metric that are not listed as unbilled, by time."""
+    def _counted(self, metric: str, plan: PlanTerms | None = None, *, ahead: bool = False) -> list[Sent]:
+        """The events of a metric that are not listed as unbilled, by time.
+
+        A charge in advance counts those too that came too late for a charge of the same metric in arrears alone.
+        """
+        late = ahead and plan is not None and in_arrears_too(plan, metric)
         events = [
-            event for event in self.lived.events if event.metric == metric and event.id not in self.lived.unbilled
+            event
+            for event in self.lived.events
+            if event.metric == metric
+            and (event.id not in self.lived.unbilled or (late and self.lived.unbilled[event.id] in TOO_LATE))
         ]
         return sorted(events, key=lambda event: (event.at, event.place))
 
@@ -369,7 +383,7 @@ class _Owed:
         if metric == "hours" and len(self.segments) > 1:
             bill.unsure.add(key)
             return
-        events = self._counted(metric)
+        events = self._counted(metric, segment.plan, ahead=bool(terms.get("ahead")))
         own = [event for event in events if self._owner(event) == number]
         for start, following, opens, closes in self._windows(segment, segment.plan):
             if within is not None and not within[0] <= start < within[1]:
