@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 
 from usagebill import Billing
+from usagebill.fields import GraduatedRange
 from usagebill.runtime.clock import ManualClock
 from usagebill.storage.sqlite import schema
 from usagebill.storage.sqlite.engine import functions
@@ -59,7 +60,7 @@ def one_life(path: Path) -> None:
         storage = billing.billable_metrics.create(
             name="Storage", code="storage", aggregation_type="sum_agg", field_name="gb"
         )
-        ranges = [
+        ranges: list[GraduatedRange] = [
             {"from_value": 0, "to_value": 10, "per_unit_amount": "1", "flat_amount": "0"},
             {"from_value": 11, "to_value": None, "per_unit_amount": "0.5", "flat_amount": "1"},
         ]

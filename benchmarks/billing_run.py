@@ -43,6 +43,7 @@ from typing import Any, cast
 from benchmarks.bulk_floor import copied, floor_of_run
 
 from usagebill import Billing
+from usagebill.fields import ChargeFields, EventFields, GraduatedRange
 from usagebill.operations import customers, events, subscriptions
 from usagebill.process.settings import Settings
 from usagebill.runtime.ahead import Ahead
@@ -80,12 +81,12 @@ def price_list(billing: Billing) -> None:
             name="Users", code="users", aggregation_type="unique_count_agg", field_name="user"
         ),
     ]
-    ranges = [
+    ranges: list[GraduatedRange] = [
         {"from_value": 0, "to_value": 10, "per_unit_amount": "0.10", "flat_amount": "1"},
         {"from_value": 11, "to_value": 50, "per_unit_amount": "0.05", "flat_amount": "0"},
         {"from_value": 51, "to_value": None, "per_unit_amount": "0.01", "flat_amount": "0"},
     ]
-    prices: list[dict[str, object]] = [
+    prices: list[ChargeFields] = [
         {"charge_model": "standard", "properties": {"amount": "0.031"}},
         {"charge_model": "graduated", "properties": {"graduated_ranges": ranges}},
         {"charge_model": "package", "properties": {"amount": "5", "package_size": 10, "free_units": 5}},
@@ -537,7 +538,7 @@ def waits(billing: Billing, name: str, going_on: Callable[[int], bool]) -> list[
     """The milliseconds per event, sent one after the other during other work."""
     taken: list[float] = []
     while going_on(len(taken)):
-        event = {
+        event: EventFields = {
             "transaction_id": f"{name}-{len(taken)}",
             "code": "calls",
             "external_subscription_id": "c0",

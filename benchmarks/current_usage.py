@@ -38,6 +38,7 @@ from usagebill.billing import Billing
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.filters import FilterIndex
 from usagebill.core.plans import Charge
+from usagebill.fields import ChargeFields, ChargeProperties
 from usagebill.rating.current_usage import UsageOptions, current
 from usagebill.runtime.clock import ManualClock
 from usagebill.runtime.work import Work
@@ -93,7 +94,7 @@ AGGREGATIONS = (
     Counted("weighted_sum_agg", "amount", f"SUM({AMOUNT}), SUM({AMOUNT} * timestamp)"),
     Counted("sum_agg", "amount", f"SUM({AMOUNT}), SUM(precise_total_amount_cents)", "dynamic"),
 )
-PLANS: dict[str, dict[str, Any]] = {
+PLANS: dict[str, ChargeProperties] = {
     "alone": {"amount": "0.001"},
     "by 10 groups": {"amount": "0.001", "pricing_group_keys": ["zone"]},
 }
@@ -116,7 +117,7 @@ def prepared(path: Path | str, count: int, plans: Sequence[str] = tuple(PLANS), 
     billing.customers.upsert(external_id="acme", currency="EUR")
     metric = billing.billable_metrics.create(name="Calls", code="api_calls", aggregation_type="count_agg")
     for name in plans:
-        charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": PLANS[name]}
+        charge: ChargeFields = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": PLANS[name]}
         billing.plans.create(
             name=name,
             code=name,
@@ -171,7 +172,7 @@ def count_by(billing: Billing, counted: Counted, plan: str) -> None:
         assert metric is not None
         assert charge is not None
         work.tx.replace(replace(metric, aggregation_type=counted.aggregation_type, field_name=counted.field))
-        properties = PLANS[plan]
+        properties: Mapping[str, object] = PLANS[plan]
         if counted.charge_model != "standard":
             properties = {key: value for key, value in properties.items() if key != "amount"}
         work.tx.replace(replace(charge, charge_model=counted.charge_model, properties=properties))
@@ -302,7 +303,7 @@ def by_filters(folder: Path, sizes: Sequence[int]) -> None:
                 )
 
 
-def filter_plans(billing: Billing, plans: Mapping[str, Sequence[dict[str, Any]]], begins: str) -> None:
+def filter_plans(billing: Billing, plans: Mapping[str, Sequence[Any]], begins: str) -> None:
     """A subscription to each plan, whose periods begin on that day of each month."""
     metric = billing.billable_metrics.get("api_calls")
     for code, charges in plans.items():

@@ -20,6 +20,7 @@ from time import process_time
 from typing import Any
 
 from usagebill import Billing
+from usagebill.fields import PrivilegeFields
 
 MOST_MICROSECONDS = 50.0
 ROUNDS = 5
@@ -54,7 +55,7 @@ def fill(billing: Billing, external_ids: Iterable[str]) -> None:
     billing.plans.create(
         name="Pro", code="pro", interval="monthly", amount_cents=0, amount_currency="EUR", pay_in_advance=False
     )
-    privileges: list[dict[str, Any]] = [
+    privileges: list[PrivilegeFields] = [
         {"code": "most", "value_type": "integer"},
         {"code": "on", "value_type": "boolean"},
         {"code": "note", "value_type": "string"},

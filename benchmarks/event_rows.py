@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from usagebill.fields import EventFields
 from usagebill.storage.sqlite import SqliteStore
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 _COLUMNS_SQL = "SELECT name FROM pragma_table_info('events') WHERE name != 'sequence'"
 
 
-def sent(first: int, count: int, *, subscription: str = "sub-1") -> list[dict[str, object]]:
+def sent(first: int, count: int, *, subscription: str = "sub-1") -> list[EventFields]:
     """Events as a caller sends them: 2 seconds apart, three properties, 10,000 users, UUIDs as transaction ids."""
     return [
         {

@@ -62,7 +62,7 @@ MONTH_SECONDS = 2_500_000
 Act = Callable[[str], object]
 
 
-def plans() -> dict[str, dict[str, Any]]:
+def plans() -> dict[str, Any]:
     """The charge of each plan: without filters, and with 50 of one, two and three keys."""
     two = [{"user": USERS[place::17], "region": [region]} for place in range(17) for region in REGIONS]
     three = [

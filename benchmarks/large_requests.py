@@ -12,12 +12,13 @@ from typing import Any
 
 from usagebill import Billing
 from usagebill.core.fees import Fee
+from usagebill.fields import ChargeFields, ChargeFilterFields, CreditNoteItemFields, MetricFilterFields, OneOffFeeFields
 from usagebill.storage.conditions import eq
 
 ROUNDS = 3
 EURO: dict[str, Any] = {"amount_cents": 100, "amount_currency": "EUR"}
 PLAN: dict[str, Any] = {"name": "Plan", "interval": "monthly", "pay_in_advance": False, **EURO}
-PRICED: dict[str, Any] = {"charge_model": "standard", "properties": {"amount": "1"}}
+PRICED: ChargeFields = {"charge_model": "standard", "properties": {"amount": "1"}}
 
 
 class Lock:
@@ -38,14 +39,14 @@ class Lock:
 
 
 def one_off(billing: Billing, size: int) -> Any:
-    fees = [{"add_on_code": f"a{number}"} for number in range(size)]
+    fees: list[OneOffFeeFields] = [{"add_on_code": f"a{number}"} for number in range(size)]
     return billing.invoices.create_one_off(external_customer_id="acme", currency="EUR", fees=fees)
 
 
 def credit_note(billing: Billing, size: int) -> None:
     invoice = one_off(billing, size)
     fees = billing.reading(lambda reader: reader.tx.find(Fee, eq("invoice_id", invoice.id)))
-    items = [{"fee_id": fee.id, "amount_cents": 100} for fee in fees]
+    items: list[CreditNoteItemFields] = [{"fee_id": fee.id, "amount_cents": 100} for fee in fees]
     billing.credit_notes.create(
         invoice_id=invoice.id, reason="other", credit_amount_cents=size * 120, refund_amount_cents=0, items=items
     )
@@ -62,13 +63,15 @@ def coupon(billing: Billing, size: int) -> None:
 
 
 def plan(billing: Billing, size: int) -> Any:
-    charges = [{"billable_metric_id": metric(billing), **PRICED} for _ in range(size)]
+    charges: list[ChargeFields] = [{"billable_metric_id": metric(billing), **PRICED} for _ in range(size)]
     return billing.plans.create(code=str(time.time_ns()), charges=charges, **PLAN)
 
 
 def filters(billing: Billing, size: int) -> None:
-    priced = [{"values": {"key": [f"v{number}"]}, "properties": {"amount": "2"}} for number in range(size)]
-    charge = {"billable_metric_id": metric(billing), **PRICED, "filters": priced}
+    priced: list[ChargeFilterFields] = [
+        {"values": {"key": [f"v{number}"]}, "properties": {"amount": "2"}} for number in range(size)
+    ]
+    charge: ChargeFields = {"billable_metric_id": metric(billing), **PRICED, "filters": priced}
     billing.plans.create(code=str(time.time_ns()), charges=[charge], **PLAN)
 
 
@@ -91,7 +94,7 @@ def main() -> None:
         billing.taxes.create(name="VAT", code="vat", rate="20", applied_to_organization=True)
         billing.customers.upsert(external_id="acme", currency="EUR")
         values = [f"v{number}" for number in range(10_000)]
-        declared = [{"key": "key", "values": values}]
+        declared: list[MetricFilterFields] = [{"key": "key", "values": values}]
         billing.billable_metrics.create(name="M", code="m", aggregation_type="count_agg", filters=declared)
         for number in range(1000):
             billing.add_ons.create(name="Add-on", code=f"a{number}", **EURO)

@@ -28,6 +28,7 @@ from usagebill.billing import Billing
 from usagebill.core.payments import Payment
 from usagebill.core.provider_requests import Charge, MethodDetails
 from usagebill.core.statuses import ChargeStatus
+from usagebill.fields import BillingConfigurationFields
 from usagebill.operations.payment_methods import keep_method
 from usagebill.outside.payment_providers.kinds import HttpPaymentProviders
 from usagebill.storage.conditions import eq, present
@@ -92,10 +93,10 @@ def owe(billing: Billing, url: str, payments: int) -> None:
         kind="adyen", code="main", url=url, api_key="key", merchant_account="Hooli", hmac_key="00"
     )
     billing.add_ons.create(name="Setup", code="setup", amount_cents=1050, amount_currency="EUR")
-    link = {"payment_provider": "adyen", "payment_provider_code": "main"}
+    link: BillingConfigurationFields = {"payment_provider": "adyen", "payment_provider_code": "main"}
     for number in range(CUSTOMERS):
         id = f"customer-{number}"
-        configuration = {**link, "provider_customer_id": id}
+        configuration: BillingConfigurationFields = {**link, "provider_customer_id": id}
         customer = billing.customers.upsert(
             external_id=id, name=id, currency="EUR", billing_configuration=configuration
         )

@@ -14,9 +14,9 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from time import process_time
-from typing import Any
 
 from usagebill import Billing
+from usagebill.fields import ChargeFields
 from usagebill.runtime.clock import ManualClock
 
 MOST_MILLISECONDS = 6.0
@@ -69,7 +69,7 @@ def main() -> None:
         Billing(Path(folder) / "billing.db", clock=clock, deliver=False) as billing,
     ):
         fill(billing, clock, wanted.subscriptions)
-        charges: list[dict[str, Any]] = [
+        charges: list[ChargeFields] = [
             {"id": charge.id, "charge_model": "standard", "properties": {"amount": "0.6"}}
             for charge in billing.plans.get("pro").charges
         ]

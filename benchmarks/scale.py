@@ -37,6 +37,7 @@ from pathlib import Path
 from usagebill import Billing
 from usagebill.core.event_shipments import EventShipment
 from usagebill.core.events import Event
+from usagebill.fields import ChargeFields
 from usagebill.operations import customers, subscriptions
 from usagebill.runtime.clock import ManualClock
 from usagebill.runtime.work import Work
@@ -228,7 +229,11 @@ def measured(url: str, folder: Path, events: int, most_seconds: float, before: d
 def add_subscriptions(billing: Billing, servers: EventServers, events: int, existing: int) -> None:
     """Add the customers and subscriptions, and note that the events are in the event store."""
     metric = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="sum_agg", field_name="value")
-    charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "0.001"}}
+    charge: ChargeFields = {
+        "billable_metric_id": metric.id,
+        "charge_model": "standard",
+        "properties": {"amount": "0.001"},
+    }
     billing.plans.create(
         name="Basic",
         code="basic",

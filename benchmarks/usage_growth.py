@@ -25,6 +25,7 @@ from typing import Any
 from benchmarks.event_rows import START, sent
 
 from usagebill.billing import Billing
+from usagebill.fields import UsageThresholdFields
 from usagebill.rating.current_usage import UsageOptions, current
 from usagebill.runtime.clock import ManualClock
 
@@ -64,7 +65,11 @@ def opened(path: Path, metric: Mapping[str, Any], plans: Mapping[str, Sequence[M
     return billing
 
 
-def plan_of(billing: Billing, metric_id: str, code: str, charges: Sequence[Mapping[str, Any]]) -> None:
+def _of_metric(charges: Sequence[Any], metric_id: str) -> list[Any]:
+    return [{"billable_metric_id": metric_id, **charge} for charge in charges]
+
+
+def plan_of(billing: Billing, metric_id: str, code: str, charges: Sequence[Any]) -> None:
     """A monthly plan without a fee, with these charges for a metric."""
     billing.plans.create(
         name=code,
@@ -73,7 +78,7 @@ def plan_of(billing: Billing, metric_id: str, code: str, charges: Sequence[Mappi
         amount_cents=0,
         amount_currency="EUR",
         pay_in_advance=False,
-        charges=[{"billable_metric_id": metric_id, **charge} for charge in charges],
+        charges=_of_metric(charges, metric_id),
     )
 
 
@@ -235,7 +240,7 @@ def in_advance(folder: Path) -> None:
         path = folder / "in-advance.db"
         charges = [{**charge, "pay_in_advance": True, "invoiceable": False}]
         is_billed = name in _BILLED_FROM_THE_START
-        first_charges: Sequence[Mapping[str, Any]] = charges if is_billed else []
+        first_charges: Sequence[Any] = charges if is_billed else []
         with opened(path, metric, {"few": first_charges, "many": first_charges}) as billing:
 
             def act(subscription: str, first: int, count: int = 1, billing: Billing = billing) -> None:
@@ -251,7 +256,7 @@ def in_advance(folder: Path) -> None:
             if not is_billed:
                 metric_id = billing.billable_metrics.get("api_calls").id
                 for plan in ("few", "many"):
-                    billing.plans.update(plan, charges=[{"billable_metric_id": metric_id, **one} for one in charges])
+                    billing.plans.update(plan, charges=_of_metric(charges, metric_id))
             few: list[float] = []
             many: list[float] = []
             # The first events have no previous state to continue from.
@@ -289,7 +294,7 @@ def thresholds(folder: Path) -> None:
             load(billing, "sub-few", 0, FEW_EVENTS)
             load(billing, "sub-many", 0, MANY_EVENTS)
             for plan in ("few", "many"):
-                threshold = [{"amount_cents": 10**15, "threshold_display_name": "far away"}]
+                threshold: list[UsageThresholdFields] = [{"amount_cents": 10**15, "threshold_display_name": "far away"}]
                 billing.plans.update(plan, usage_thresholds=threshold)
             position = iter(range(MANY_EVENTS, MANY_EVENTS + 10_000))
 

@@ -13,13 +13,14 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from usagebill.billing import Billing
 from usagebill.core.customers import Customer
+from usagebill.fields import ChargeFields, EventFields
 from usagebill.operations.wallet_ledger import want_refresh
 from usagebill.rating.current_usage import UsageOptions, current
 from usagebill.runtime.clock import ManualClock
@@ -37,7 +38,7 @@ SAMPLE = 200
 MOST_INVOICE_RATIO = 1.3
 
 
-def events(subscription: str, count: int, first: int = 0) -> Iterable[Mapping[str, object]]:
+def events(subscription: str, count: int, first: int = 0) -> Iterable[EventFields]:
     """`count` events of a subscription, spread over its metrics and the month."""
     for number in range(first, first + count):
         yield {
@@ -51,7 +52,7 @@ def events(subscription: str, count: int, first: int = 0) -> Iterable[Mapping[st
 
 def sell(billing: Billing) -> None:
     """A plan of 5 charges: sums and counts at plain prices."""
-    charges = []
+    charges: list[ChargeFields] = []
     for number in range(CHARGES):
         counts = number % 2 == 0
         metric = billing.billable_metrics.create(

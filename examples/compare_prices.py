@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 
 from usagebill import Billing
+from usagebill.fields import ChargeFields
 from usagebill.testing import Sandbox
 
-PLANS: dict[str, dict[str, object]] = {
+PLANS: dict[str, ChargeFields] = {
     "flat": {"charge_model": "standard", "properties": {"amount": "0.012"}},
     "tiered": {
         "charge_model": "graduated",

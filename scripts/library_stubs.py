@@ -161,8 +161,8 @@ EVENT = (
 ADMISSION = "enforce: bool = ..., on_duplicate: Literal['refuse', 'skip'] = ..."
 OWN = {
     ("Events", "create"): f"self, *, {ADMISSION}, {EVENT.format('', ' | None = ...')}",
-    ("Events", "create_batch"): f"self, request: Iterable[EventFields | Mapping[str, object]], *, {ADMISSION}",
-    ("Events", "ingest"): "self, request: Iterable[EventFields | Mapping[str, object]]",
+    ("Events", "create_batch"): f"self, request: Iterable[EventFields], *, {ADMISSION}",
+    ("Events", "ingest"): "self, request: Iterable[EventFields]",
     ("Events", "estimate_fees"): f"self, *, {EVENT.format(' = ...', '')}",
     ("Events", "estimate_instant_fees"): f"self, *, {EVENT.format(' = ...', '')}",
 }

@@ -20,6 +20,7 @@ from tests.scenarios import charge_on, plan_fields
 from usagebill import Billing
 from usagebill.aio import Aio
 from usagebill.core.errors import Invalid, NotFound
+from usagebill.fields import EventFields
 from usagebill.process import event_loops
 from usagebill.process.event_loops import BlockingCallWarning
 from usagebill.resources import RESOURCES
@@ -37,7 +38,7 @@ def billing(tmp_path: Path) -> Iterator[Billing]:
         yield opened
 
 
-def call(number: int) -> dict[str, Any]:
+def call(number: int) -> EventFields:
     return {"transaction_id": str(number), "code": "calls", "external_subscription_id": "acme-pro"}
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.scenarios import Scenario
 from usagebill import Billing
 from usagebill.core.errors import Invalid, NotFound
+from usagebill.fields import EventFields
 from usagebill.requests.inputs import Input
 from usagebill.resources.bindings import exact
 
@@ -99,16 +100,14 @@ def test_what_json_has_no_word_for_is_refused() -> None:
 
 
 def test_events_take_datetimes_and_floats() -> None:
-    named = {"code": "storage", "external_subscription_id": "acme"}
+    named: EventFields = {"transaction_id": "a", "code": "storage", "external_subscription_id": "acme"}
     with Billing() as billing:
         happened = datetime(2024, 1, 1, 0, 0, 0, 250_000, tzinfo=UTC)
-        [event] = billing.events.ingest(
-            [{**named, "transaction_id": "a", "timestamp": happened, "properties": {"gb": 0.1}}]
-        )
+        [event] = billing.events.ingest([{**named, "timestamp": happened, "properties": {"gb": 0.1}}])
         assert event.timestamp == happened
         assert event.properties == {"gb": Decimal("0.1")}
         assert billing.events.create(transaction_id="b", code="storage", timestamp=happened).timestamp == happened
         with pytest.raises(Invalid) as refused:
-            billing.events.ingest([{**named, "transaction_id": "a"}, {**named, "transaction_id": "c"}])
+            billing.events.ingest([named, {**named, "transaction_id": "c"}])
         assert refused.value.details == {"0": {"transaction_id": ["value_already_exist"]}}
         assert billing.events.list().total_count == 2

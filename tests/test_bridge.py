@@ -18,6 +18,7 @@ from usagebill.core.derived_keys import Purpose, derived_key
 from usagebill.core.sync_connections import Accepted, Push, SyncConnection, SyncSubject
 from usagebill.core.tax_providers import FailureKind, ProviderFailure
 from usagebill.core.webhooks import sign_hmac
+from usagebill.fields import IntegrationCustomerFields
 from usagebill.outside.bridge import HttpBridge
 from usagebill.process.settings import Settings
 from usagebill.runtime.clock import ManualClock
@@ -89,7 +90,11 @@ def test_no_answer_in_time_is_an_outage() -> None:
 def started(billing: Billing, url: str) -> None:
     """A customer linked to these books, who was invoiced."""
     billing.sync_connections.create(kind="xero", code="books", url=url, api_key="bridge-key")
-    link = {"integration_type": "xero", "integration_code": "books", "sync_with_provider": True}
+    link: IntegrationCustomerFields = {
+        "integration_type": "xero",
+        "integration_code": "books",
+        "sync_with_provider": True,
+    }
     billing.customers.upsert(external_id="acme", currency="EUR", integration_customers=[link])
     billing.add_ons.create(name="Setup", code="setup", amount_cents=500, amount_currency="EUR")
     billing.invoices.create_one_off(external_customer_id="acme", fees=[{"add_on_code": "setup"}])

@@ -20,6 +20,7 @@ from usagebill.core.payment_providers import PaymentConnection
 from usagebill.core.payment_tasks import CollectPayment
 from usagebill.core.payments import Payment
 from usagebill.core.provider_requests import Charge, MethodDetails, Request
+from usagebill.fields import BillingConfigurationFields
 from usagebill.operations.payment_methods import keep_method
 from usagebill.outside.calls import Call, Calls
 from usagebill.outside.job_host import JobHost
@@ -83,7 +84,11 @@ def billing(tmp_path: Path, clock: ManualClock, provider: HeldProvider, news: th
 
     file = tmp_path / "billing.db"
     with Billing(file, clock=clock, payment_providers=provider, deliver=False, on_message=listen) as billing:
-        account = {"payment_provider": "stripe", "payment_provider_code": "main", "provider_customer_id": "cus_1"}
+        account: BillingConfigurationFields = {
+            "payment_provider": "stripe",
+            "payment_provider_code": "main",
+            "provider_customer_id": "cus_1",
+        }
         connection = billing.payment_connections.create(kind="stripe", code="main", secret_key="sk", webhook_secret="w")
         customer = billing.customers.upsert(external_id="acme", currency="EUR", billing_configuration=account)
         card = MethodDetails(provider_method_id="pm_1")

@@ -17,6 +17,7 @@ from usagebill import Billing
 from usagebill.core.errors import NotFound
 from usagebill.core.events import Event
 from usagebill.core.plans import Plan
+from usagebill.fields import EventFields, PreviewSubscriptions
 from usagebill.runtime import ahead
 from usagebill.runtime.clock import ManualClock
 from usagebill.runtime.work import Work
@@ -106,7 +107,7 @@ def filled(file: Path | str) -> Billing:
     return billing
 
 
-def used(code: str, number: int, at: datetime = START) -> dict[str, object]:
+def used(code: str, number: int, at: datetime = START) -> EventFields:
     return {
         "transaction_id": f"{code}-{number}",
         "code": code,
@@ -174,7 +175,7 @@ def previewed(billing: Billing) -> object:
 
 
 def previewed_end(billing: Billing) -> object:
-    end = {"external_ids": ["acme"], "terminated_at": MIDMONTH.isoformat()}
+    end: PreviewSubscriptions = {"external_ids": ["acme"], "terminated_at": MIDMONTH.isoformat()}
     return billing.invoices.preview(customer={"external_id": "acme"}, subscriptions=end)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.scenarios import charge_on, plan_fields, price_ranges
 from usagebill import Billing
+from usagebill.fields import EventFields
 from usagebill.runtime.clock import ManualClock
 from usagebill.testing import Sandbox
 
@@ -213,7 +214,7 @@ def billed(database: str, charge: dict[str, Any], *, late: bool, **plan: Any) ->
         clock.set(datetime(2024, 1, 12, tzinfo=UTC))
         for hour, day, used in ((1, 12, 8), (2, 11, 7), (3, 12, 4)):
             clock.set(datetime(2024, 1, 12, hour, tzinfo=UTC))
-            event = {
+            event: EventFields = {
                 "transaction_id": str(hour),
                 "code": "gb",
                 "external_subscription_id": "sub",

@@ -15,6 +15,7 @@ import pytest
 from usagebill import Billing
 from usagebill.core.customers import Customer
 from usagebill.core.payment_requests import PaymentRequest, RequestedInvoice
+from usagebill.fields import DunningThresholdFields
 from usagebill.runtime.clock import ManualClock
 
 pytestmark = pytest.mark.slow
@@ -41,7 +42,7 @@ with Billing(sys.argv[1], clock=ManualClock(datetime.fromisoformat(sys.argv[2]))
 def neglected(database: str) -> str:
     """A database without a worker for weeks: customers with two overdue invoices each, and a campaign."""
     with Billing(database, clock=ManualClock(START), deliver=False) as billing:
-        threshold = {"amount_cents": 2_000, "currency": "EUR"}
+        threshold: DunningThresholdFields = {"amount_cents": 2_000, "currency": "EUR"}
         billing.dunning_campaigns.create(
             name="Late", code="late", days_between_attempts=2, max_attempts=ATTEMPTS, thresholds=[threshold]
         )

@@ -17,10 +17,11 @@ from tests.examples import examples
 from tests.scenarios import Scenario, plan_fields
 from usagebill import Billing
 from usagebill.core.errors import NotFound
+from usagebill.fields import PrivilegeFields
 from usagebill.operations import organizations
 from usagebill.resources.entitlement_cache import EntitlementCache
 
-SEATS: list[dict[str, Any]] = [
+SEATS: list[PrivilegeFields] = [
     {"code": "max", "value_type": "integer"},
     {"code": "root", "value_type": "boolean"},
     {"code": "level", "value_type": "select", "config": {"select_options": ["basic", "gold"]}},

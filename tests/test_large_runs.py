@@ -17,6 +17,7 @@ import pytest
 from tests.scenarios import charge_on, fixed_charge_on, plan_fields, price_ranges
 from usagebill import Billing
 from usagebill.core.tasks import MarkOverdue
+from usagebill.fields import EventFields
 from usagebill.runtime.clock import ManualClock
 from usagebill.storage.jobs import job_of
 
@@ -110,7 +111,7 @@ def _sign_up(billing: Any, id: str, kind: str, name: str | None, *, billing_time
 
 
 def _use(billing: Billing, id: str, usage: list[tuple[str, int, int]], since: datetime) -> None:
-    events = [
+    events: list[EventFields] = [
         {
             "transaction_id": f"{id} {since:%m} {number}",
             "code": code,

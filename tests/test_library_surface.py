@@ -49,11 +49,12 @@ def test_a_record_is_shown_as_json() -> None:
 
 def test_a_number_that_is_none_is_named_with_its_property() -> None:
     event: dict[str, Any] = {"transaction_id": "1", "code": "calls", "external_subscription_id": "s"}
+    batch: Any = [event, {**event, "properties": {"tokens": float("inf")}}]
     with Billing() as billing:
         with pytest.raises(Invalid, match=r"properties\.tokens: nan is not a finite number"):
             billing.events.create(**event, properties={"tokens": float("nan")})
         with pytest.raises(Invalid, match=r"events\[1\].properties.tokens: inf is not a finite number"):
-            billing.events.create_batch([event, {**event, "properties": {"tokens": float("inf")}}])
+            billing.events.create_batch(batch)
 
 
 def test_a_property_that_is_null_is_no_misspelling() -> None:

@@ -25,6 +25,7 @@ from lago_python_client.exceptions import LagoApiError
 from tests.payment_servers.stripe import StripeServer
 from tests.service import Service, command_here
 from usagebill import Billing
+from usagebill.fields import EventFields
 from usagebill.operations import api_keys
 from usagebill.runtime.clock import ManualClock
 
@@ -195,7 +196,7 @@ def _past(file: Path) -> str:
         billing.subscriptions.create(
             external_customer_id="acme", plan_code="basic", external_id="sub", billing_time="anniversary"
         )
-        usage = {"transaction_id": "past", "code": "calls", "external_subscription_id": "sub"}
+        usage: EventFields = {"transaction_id": "past", "code": "calls", "external_subscription_id": "sub"}
         billing.events.ingest([{**usage, "properties": {"count": 10, "region": "eu"}}])
         billing.invoices.create_one_off(external_customer_id="acme", currency="EUR", fees=[{"add_on_code": "setup"}])
         billing.run_due()

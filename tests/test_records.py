@@ -7,12 +7,14 @@ import inspect
 import json
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from tests.scenarios import Scenario, charge_on, fixed_charge_on, plan_fields
 from usagebill import Billing
 from usagebill.core.invoices.records import Invoice
+from usagebill.fields import ChargeProperties
 from usagebill.records import further_fields
 from usagebill.resources import VIEWS
 
@@ -81,7 +83,7 @@ def test_what_else_the_api_shows_is_read_once_and_kept() -> None:
         metric = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
         plan = billing.plans.create(**plan_fields(code="p"))
         assert plan.charges == ()
-        prices = {"amount": "1"}
+        prices: ChargeProperties = {"amount": "1"}
         billing.plans.create_charge(
             "p", billable_metric_id=metric.id, charge_model="standard", code="c", properties=prices
         )
@@ -171,7 +173,7 @@ def test_prices_are_numbers_or_texts_and_floats_are_refused_by_name() -> None:
         assert [made(2, "a"), made(Decimal("0.250"), "b"), made("1e-3", "c")] == ["2", "0.250", "1e-3"]
         with pytest.raises(TypeError, match=r"charges\[0\]\.properties\.amount is the float 0\.25"):
             made(0.25, "d")
-        tiers = [{"from_value": 0, "to_value": None, "per_unit_amount": 0.1, "flat_amount": "0"}]
+        tiers: Any = [{"from_value": 0, "to_value": None, "per_unit_amount": 0.1, "flat_amount": "0"}]
         with pytest.raises(TypeError, match=r"properties\.volume_ranges\[0\]\.per_unit_amount is the float"):
             billing.plans.create_charge(
                 "a",

@@ -34,6 +34,7 @@ from usagebill.core.tax_providers import (
     TaxedParty,
     TaxQuestion,
 )
+from usagebill.fields import IntegrationCustomerFields
 from usagebill.outside.tax_provider import HttpTaxProvider
 from usagebill.runtime.clock import ManualClock
 
@@ -295,7 +296,11 @@ def tenth(body: bytes) -> bytes:
 def started(billing: Billing, url: str) -> None:
     """A customer of this provider, with an invoice that waits for its taxes."""
     billing.tax_connections.create(kind="anrok", code="main", name="Anrok", url=url)
-    link = {"integration_type": "anrok", "integration_code": "main", "sync_with_provider": True}
+    link: IntegrationCustomerFields = {
+        "integration_type": "anrok",
+        "integration_code": "main",
+        "sync_with_provider": True,
+    }
     billing.customers.upsert(external_id="acme", currency="EUR", integration_customers=[link])
     billing.add_ons.create(name="Setup", code="setup", amount_cents=500, amount_currency="EUR")
     billing.invoices.create_one_off(external_customer_id="acme", fees=[{"add_on_code": "setup"}])
@@ -380,7 +385,11 @@ def test_previews_of_many_threads_ask_at_once_write_nothing_and_keep_no_writer_w
         billing.plans.create(**plan_fields(amount_cents=3100))
         billing.tax_connections.create(kind="anrok", code="main", name="Anrok", url="https://tax.example")
         for name in names:
-            link = {"integration_type": "anrok", "integration_code": "main", "sync_with_provider": True}
+            link: IntegrationCustomerFields = {
+                "integration_type": "anrok",
+                "integration_code": "main",
+                "sync_with_provider": True,
+            }
             billing.customers.upsert(external_id=name, currency="EUR", integration_customers=[link])
             billing.subscriptions.create(external_customer_id=name, external_id=name, plan_code="basic")
         billing.run_due()

@@ -16,6 +16,7 @@ from tests.scenarios import Scenario, charge_on, plan_fields, price_ranges
 from usagebill import Billing
 from usagebill.cli import main
 from usagebill.core.errors import BillingError, Invalid
+from usagebill.fields import EventFields
 from usagebill.http.api import Api, Request
 from usagebill.http.app import routes
 from usagebill.operations import api_keys
@@ -466,7 +467,9 @@ def test_events_that_are_refused_say_why_line_by_line(file: str, tmp_path: Path)
 
 
 def test_a_batch_of_mistakes_is_reported_in_a_few_lines() -> None:
-    events = [{"transaction_id": str(number), "code": "storage", "timestamp": "5 March"} for number in range(180)]
+    events: list[EventFields] = [
+        {"transaction_id": str(number), "code": "storage", "timestamp": "5 March"} for number in range(180)
+    ]
     with Billing(deliver=False) as billing, pytest.raises(Invalid) as refused:
         billing.events.ingest(events)
     assert len(refused.value.messages) == 180

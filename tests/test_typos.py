@@ -15,6 +15,7 @@ from tests.input_fields import nested, put
 from tests.scenarios import Scenario, charge_on, plan_fields
 from usagebill import Billing
 from usagebill.core.errors import Invalid
+from usagebill.fields import EventFields, ExpressionEventFields
 from usagebill.http.app import endpoints
 from usagebill.http.openapi import document
 from usagebill.process.settings import Settings
@@ -170,9 +171,9 @@ def test_the_library_refuses_unknown_names_at_every_depth(
 
 
 def test_events_of_a_batch_are_looked_at_too(billing: Billing) -> None:
-    events = [{"transaction_id": str(number), "code": "m"} for number in range(3)]
+    events: list[EventFields] = [{"transaction_id": str(number), "code": "m"} for number in range(3)]
     with pytest.raises(TypeError, match="unknown argument propertis"):
-        billing.events.ingest([*events, {"transaction_id": "x", "code": "m", "propertis": {}}])
+        billing.events.ingest([*events, cast(Any, {"transaction_id": "x", "code": "m", "propertis": {}})])
     with pytest.raises(TypeError, match="ingest takes a list of events; create takes one"):
         billing.events.ingest(cast(Any, events[0]))
     with pytest.raises(TypeError, match="an event is an object with its fields, not 'calls'"):
@@ -220,7 +221,7 @@ def test_null_properties_of_other_models_are_what_clients_send(billing: Billing)
 
 
 def test_properties_of_events_hold_whatever_their_sender_likes(billing: Billing) -> None:
-    event = {"code": "m", "properties": {"gb": 1}}
+    event: ExpressionEventFields = {"code": "m", "properties": {"gb": 1}}
     assert billing.billable_metrics.evaluate_expression(expression="event.properties.gb + 1", event=event)
 
 

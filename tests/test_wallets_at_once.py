@@ -22,6 +22,7 @@ from usagebill import Billing
 from usagebill.core.invoices.records import Invoice
 from usagebill.core.wallet_transactions import TransactionSource, WalletTransaction
 from usagebill.core.wallets import Wallet
+from usagebill.fields import RuleFields
 from usagebill.runtime.clock import ManualClock
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import ne
@@ -160,8 +161,8 @@ def customers_of(database: str) -> int:
 
 def prepared(path: str) -> None:
     """Two months in which nothing was done: each customer has a wallet of each kind of rule."""
-    weekly = {"trigger": "interval", "interval": "weekly", "granted_credits": "4", "paid_credits": "1"}
-    low = {"trigger": "threshold", "threshold_credits": "5", "granted_credits": "25"}
+    weekly: RuleFields = {"trigger": "interval", "interval": "weekly", "granted_credits": "4", "paid_credits": "1"}
+    low: RuleFields = {"trigger": "threshold", "threshold_credits": "5", "granted_credits": "25"}
     with Billing(path, clock=ManualClock(START), deliver=False) as billing:
         billing.plans.create(**plan_fields(interval="weekly", amount_cents=1700))
         for number in range(customers_of(path)):

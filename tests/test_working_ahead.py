@@ -19,6 +19,7 @@ from usagebill.core.plans import Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.tasks import BillCustomer
 from usagebill.core.wallets import Wallet
+from usagebill.fields import EventFields
 from usagebill.operations.subscriptions.schedule import schedule_billing
 from usagebill.runtime import ahead
 from usagebill.runtime.clock import ManualClock
@@ -77,8 +78,14 @@ def billing(empty_database: str) -> Iterator[Billing]:
 
 
 def use(billing: Billing, subscription: str, value: int, at: datetime = START) -> None:
-    event = {"transaction_id": f"{subscription}-{value}", "code": "calls", "properties": {"value": value}}
-    billing.events.ingest([{**event, "external_subscription_id": subscription, "timestamp": at.timestamp()}])
+    event: EventFields = {
+        "transaction_id": f"{subscription}-{value}",
+        "code": "calls",
+        "external_subscription_id": subscription,
+        "timestamp": at.timestamp(),
+        "properties": {"value": value},
+    }
+    billing.events.ingest([event])
 
 
 def totals(billing: Billing) -> dict[str, int]:

@@ -18,6 +18,7 @@ from usagebill import Billing
 from usagebill.cli import main
 from usagebill.core.payments import Payment, RefundAttempt
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
+from usagebill.fields import BillingConfigurationFields, CreditNoteItemFields
 
 Plant = Callable[["Books"], None]
 
@@ -32,14 +33,18 @@ class Books:
         with Billing(file) as billing:
             credentials: dict[str, Any] = stripe.credentials
             billing.payment_connections.create(kind="stripe", code="main", url=stripe.url, **credentials)
-            account = {"payment_provider": "stripe", "payment_provider_code": "main", "provider_customer_id": "cus_1"}
+            account: BillingConfigurationFields = {
+                "payment_provider": "stripe",
+                "payment_provider_code": "main",
+                "provider_customer_id": "cus_1",
+            }
             billing.customers.upsert(external_id="acme", currency="EUR", billing_configuration=account)
             billing.add_ons.create(name="Setup", code="setup", amount_cents=1050, amount_currency="EUR")
             billing.run_due()
             invoice = billing.invoices.create_one_off(external_customer_id="acme", fees=[{"add_on_code": "setup"}])
             billing.run_due()
             fee = billing.view(billing.invoices.get(invoice.id))["fees"][0]["svc_id"]
-            item = {"fee_id": fee, "amount_cents": 400}
+            item: CreditNoteItemFields = {"fee_id": fee, "amount_cents": 400}
             billing.credit_notes.create(invoice_id=invoice.id, reason="other", refund_amount_cents=400, items=[item])
             billing.run_due()
 

@@ -18,6 +18,7 @@ from tests.scenarios import plan_fields
 
 from usagebill import Billing, __version__
 from usagebill.cli import main
+from usagebill.fields import IntegrationCustomerFields
 from usagebill.operations.jobs import HANDLERS, Handler
 from usagebill.runtime.clock import ManualClock
 from usagebill.runtime.work import Work
@@ -211,7 +212,11 @@ def test_sync_connections_are_made_changed_listed_and_ended(file: str) -> None:
 
 def test_what_was_pushed_is_listed_and_resent(file: str) -> None:
     clock = ManualClock(datetime(2024, 3, 5, tzinfo=UTC))
-    link = {"integration_type": "xero", "integration_code": "books", "sync_with_provider": True}
+    link: IntegrationCustomerFields = {
+        "integration_type": "xero",
+        "integration_code": "books",
+        "sync_with_provider": True,
+    }
     with Billing(file, clock=clock, bridge=Books()) as billing:
         billing.customers.upsert(external_id="acme", currency="EUR")
         billing.add_ons.create(name="Setup", code="setup", amount_cents=500, amount_currency="EUR")

@@ -23,6 +23,7 @@ from tests.scenarios import plan_fields
 from usagebill import Billing
 from usagebill.cli import main
 from usagebill.demo.quarter import Quarter
+from usagebill.fields import MetricFilterFields
 from usagebill.runtime.clock import ManualClock
 
 HOSTILE = '=cmd|"x"!A1, "東京"\nnext'
@@ -227,7 +228,7 @@ def test_focus_keeps_to_its_specification(tmp_path: Path) -> None:
     clock = ManualClock(datetime(2024, 1, 1, 12, 30, 15, 123456, tzinfo=UTC))
     with Billing(path, clock=clock) as billing:
         billing.taxes.create(name="VAT", code="vat", rate="20", applied_to_organization=True)
-        filters = [{"key": "model", "values": ["small", "large", "new"]}]
+        filters: list[MetricFilterFields] = [{"key": "model", "values": ["small", "large", "new"]}]
         metric = billing.billable_metrics.create(
             name="Calls", code="calls", aggregation_type="count_agg", filters=filters
         )

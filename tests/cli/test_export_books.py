@@ -14,6 +14,7 @@ from tests.scenarios import plan_fields
 
 from usagebill import Billing
 from usagebill.core.export_rows import PARTY_COLUMNS
+from usagebill.fields import CreditNoteItemFields, OneOffFeeFields
 from usagebill.operations.exports import EXPORTS
 from usagebill.runtime.clock import ManualClock
 
@@ -41,7 +42,7 @@ class Books:
         billing.customers.upsert(external_id="smith", currency="EUR", name="Smith", country="US")
 
     def sell(self, to: str, *codes: str) -> Any:
-        fees = [{"add_on_code": code, "units": 1} for code in codes]
+        fees: list[OneOffFeeFields] = [{"add_on_code": code, "units": 1} for code in codes]
         return self.billing.invoices.create_one_off(external_customer_id=to, currency="EUR", fees=fees)
 
     def table(self, kind: str, *more: str) -> list[dict[str, Any]]:
@@ -90,7 +91,10 @@ def test_a_void_leaves_what_credit_notes_have_taken_back(books: Books) -> None:
     sold = books.sell("koch", "a", "b")
     first, second = sorted(sold.fees, key=lambda fee: fee.amount_cents)
     books.clock.set(at("2026-04-02"))
-    items = [{"fee_id": first.id, "amount_cents": 200}, {"fee_id": second.id, "amount_cents": 400}]
+    items: list[CreditNoteItemFields] = [
+        {"fee_id": first.id, "amount_cents": 200},
+        {"fee_id": second.id, "amount_cents": 400},
+    ]
     books.billing.credit_notes.create(invoice_id=sold.id, reason="other", offset_amount_cents=680, items=items)
     assert books.taxes(APRIL, MAY)["vat", "S", "tax"] == -80
     books.clock.set(at("2026-05-02"))
@@ -166,7 +170,7 @@ def test_every_table_of_money_names_its_parties(kind: str) -> None:
 def test_which_note_was_used_on_which_invoice(books: Books) -> None:
     sold = books.sell("koch", "a")
     books.billing.payments.create(invoice_id=sold.id, amount_cents=1200, reference="bank")
-    item = {"fee_id": sold.fees[0].id, "amount_cents": 500}
+    item: CreditNoteItemFields = {"fee_id": sold.fees[0].id, "amount_cents": 500}
     note = books.billing.credit_notes.create(invoice_id=sold.id, reason="other", credit_amount_cents=600, items=[item])
     metric = books.billing.billable_metrics.create(name="C", code="c", aggregation_type="count_agg")
     charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "7"}}
@@ -231,7 +235,7 @@ def test_the_ledger_of_a_month_is_what_the_other_tables_say(books: Books) -> Non
     billing.coupons.create(name="Seven", code="seven", expiration="no_expiration", **coupon)
     billing.applied_coupons.apply(external_customer_id="koch", coupon_code="seven")
     sold, kept = books.sell("koch", "a", "b"), books.sell("koch", "a", "b")
-    items = [{"fee_id": fee.id, "amount_cents": 301} for fee in kept.fees]
+    items: list[CreditNoteItemFields] = [{"fee_id": fee.id, "amount_cents": 301} for fee in kept.fees]
     cents = billing.credit_notes.estimate(invoice_id=kept.id, items=items).max_creditable_amount_cents
     billing.credit_notes.create(invoice_id=kept.id, reason="other", credit_amount_cents=cents, items=items)
     books.clock.set(at("2026-04-20"))

@@ -13,6 +13,7 @@ from tests.scenarios import charge_on, plan_fields
 
 from usagebill import Billing
 from usagebill.cli import main
+from usagebill.fields import MetricFilterFields
 
 TABLE = """transaction_id,code,external_subscription_id,timestamp,gb,region
 a,storage,acme,1704067200,10.5,eu
@@ -139,7 +140,7 @@ def test_a_binary_file_is_refused_in_one_line(db: str, tmp_path: Path, name: str
 def priced(db: str) -> str:
     """A file with a metered subscription since 1 January 2024, and a metric with two regions."""
     with Billing(db) as billing:
-        regions = [{"key": "region", "values": ["eu", "us"]}]
+        regions: list[MetricFilterFields] = [{"key": "region", "values": ["eu", "us"]}]
         metric = billing.billable_metrics.create(
             name="GB", code="storage", aggregation_type="sum_agg", field_name="gb", filters=regions
         )

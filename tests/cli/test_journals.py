@@ -17,6 +17,7 @@ from tests.cli.test_export_books import Books, at
 from usagebill.cli import main
 from usagebill.cli.accounts import read_accounts
 from usagebill.core.ledger import Account
+from usagebill.fields import CreditNoteItemFields, OneOffFeeFields
 
 MARCH = ("--from", "2026-03-01", "--to", "2026-04-01")
 ACCOUNTS = """
@@ -60,7 +61,7 @@ def books(tmp_path: Path) -> Any:
         sold, other = books.sell("koch", "a", "b"), books.sell("smith", "b")
         books.clock.set(at("2026-03-13"))
         billing.payments.create(invoice_id=sold.id, amount_cents=900, reference="Überweisung 7", paid_at="2026-03-12")
-        item = {"fee_id": sold.fees[0].id, "amount_cents": 100}
+        item: CreditNoteItemFields = {"fee_id": sold.fees[0].id, "amount_cents": 100}
         cents = 120 if sold.fees[0].taxes_amount_cents else 100
         billing.credit_notes.create(invoice_id=sold.id, reason="other", credit_amount_cents=cents, items=[item])
         billing.wallets.create(
@@ -210,7 +211,7 @@ def test_accounts_that_a_program_does_not_have_are_refused(
 def test_a_file_is_of_one_company_and_currency(books: Books) -> None:
     books.billing.add_ons.create(name="C", code="c", amount_cents=700, amount_currency="USD")
     books.billing.customers.upsert(external_id="doe", currency="USD", country="US")
-    fees = [{"add_on_code": "c", "units": 1}]
+    fees: list[OneOffFeeFields] = [{"add_on_code": "c", "units": 1}]
     books.billing.invoices.create_one_off(external_customer_id="doe", currency="USD", fees=fees)
     said = made(books, "xero", code=2).decode()
     assert "choose one of EUR, USD with --only currency=..." in " ".join(said.split())

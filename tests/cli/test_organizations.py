@@ -22,6 +22,7 @@ from usagebill import Billing
 from usagebill.cli import main
 from usagebill.core.errors import Forbidden
 from usagebill.core.organizations import Organization
+from usagebill.fields import ChargeFields, EventFields
 from usagebill.http.app import create_app
 from usagebill.operations import api_keys, organizations
 from usagebill.runtime.clock import ManualClock
@@ -69,7 +70,7 @@ def fill(url: str, *, names: tuple[str, ...] = ("first", "second")) -> dict[str,
 def sell(billing: Billing) -> None:
     billing.customers.upsert(external_id="acme", name="Acme", currency="EUR", metadata=[{"key": "k", "value": "v"}])
     metric = billing.billable_metrics.create(name="GB", code="gb", aggregation_type="sum_agg", field_name="gb")
-    charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "2"}}
+    charge: ChargeFields = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "2"}}
     billing.plans.create(
         name="Basic",
         code="basic",
@@ -86,9 +87,16 @@ def sell(billing: Billing) -> None:
 
 
 def use(billing: Billing, count: int, first: int = 0) -> None:
-    event = {"code": "gb", "external_subscription_id": "sub", "timestamp": int(billing.clock.now().timestamp())}
-    events = [
-        {**event, "transaction_id": f"t{n}", "properties": {"gb": "1.10", "n": n}} for n in range(first, first + count)
+    at = int(billing.clock.now().timestamp())
+    events: list[EventFields] = [
+        {
+            "transaction_id": f"t{n}",
+            "code": "gb",
+            "external_subscription_id": "sub",
+            "timestamp": at,
+            "properties": {"gb": "1.10", "n": n},
+        }
+        for n in range(first, first + count)
     ]
     billing.events.ingest(events)
 

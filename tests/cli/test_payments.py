@@ -13,6 +13,7 @@ from tests.payment_servers.stripe import StripeServer
 from usagebill import Billing
 from usagebill.cli import main
 from usagebill.core.payments import Payment
+from usagebill.fields import BillingConfigurationFields
 
 
 def overpaid(file: Path, stripe: StripeServer) -> Any:
@@ -21,7 +22,11 @@ def overpaid(file: Path, stripe: StripeServer) -> Any:
     with Billing(file) as billing:
         credentials: dict[str, Any] = stripe.credentials
         connection = billing.payment_connections.create(kind="stripe", code="main", url=stripe.url, **credentials)
-        account = {"payment_provider": "stripe", "payment_provider_code": "main", "provider_customer_id": "cus_1"}
+        account: BillingConfigurationFields = {
+            "payment_provider": "stripe",
+            "payment_provider_code": "main",
+            "provider_customer_id": "cus_1",
+        }
         billing.customers.upsert(external_id="acme", currency="EUR", billing_configuration=account)
         billing.add_ons.create(name="Setup", code="setup", amount_cents=1050, amount_currency="EUR")
         invoice = billing.invoices.create_one_off(external_customer_id="acme", fees=[{"add_on_code": "setup"}])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
 from usagebill import Billing
 from usagebill.client import AsyncClient, Client
-from usagebill.fields import ChargeFields
+from usagebill.fields import ChargeFields, EventFields
 from usagebill.records import Invoice
 
 
@@ -35,6 +36,12 @@ def price_list(billing: Billing, from_a_file: dict[str, Any]) -> None:
         charges=[storage, {"billable_metric_id": metric.id, "charge_model": "standard"}],
     )
     billing.plans.create(**from_a_file)
+    billing.plans.update("pro", charges=from_a_file["charges"])
+    dearer: list[ChargeFields] = [
+        {"id": charge.id, "charge_model": "standard", "properties": {"amount": amount}}
+        for charge, amount in zip(plan.charges, ("0.3", "2"), strict=True)
+    ]
+    billing.plans.update("pro", charges=dearer)
     billing.plans.update("pro", code="professional", name="Professional")
     names: list[str] = [charge.code for charge in plan.charges]
     print(names, plan.customers_count + 1)
@@ -54,6 +61,11 @@ def customers(billing: Billing) -> None:
     billing.wallets.create(external_customer_id="acme", rate_amount="1", granted_credits=10)
     billing.events.create(transaction_id="1", code="storage", external_subscription_id="acme-1", properties={"gb": 1.5})
     billing.events.ingest([{"transaction_id": "2", "code": "storage"}])
+    common: EventFields = {"transaction_id": "3", "code": "storage", "external_subscription_id": "acme-1"}
+    billing.events.ingest(
+        {**common, "transaction_id": str(number), "properties": {"gb": number}} for number in range(9)
+    )
+    billing.events.create_batch(json.loads("[]"))
 
 
 def invoices(billing: Billing) -> int:

@@ -32,6 +32,7 @@ from usagebill.core.plans import Charge, Plan
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.wallet_transactions import WalletTransaction
 from usagebill.core.wallets import Wallet
+from usagebill.fields import RegeneratedFeeFields
 from usagebill.http.api import Api
 from usagebill.http.app import routes
 from usagebill.operations import api_keys, event_retention
@@ -482,7 +483,7 @@ class _Player:
             return False
         if step.code == "for good":
             return True
-        lines = [{"id": fee.id} for fee in self._find(Fee, eq("invoice_id", invoice.id))]
+        lines: list[RegeneratedFeeFields] = [{"id": fee.id} for fee in self._find(Fee, eq("invoice_id", invoice.id))]
         try:
             again = self.box.billing.invoices.regenerate(invoice.id, fees=lines)
         except BillingError as problem:

@@ -13,7 +13,7 @@ from usagebill.core.errors import Invalid, PaymentRequired
 pytestmark = [pytest.mark.now("2024-03-05T10:00:00Z"), pytest.mark.usefixtures("acme")]
 
 
-def event(transaction_id: str, value: object = 1, external_id: str = "sub", **fields: Any) -> dict[str, Any]:
+def event(transaction_id: str, value: object = 1, external_id: str = "sub", **fields: Any) -> Any:
     named = {"transaction_id": transaction_id, "code": "gb", "external_subscription_id": external_id}
     return {**named, "properties": {"value": value}, **fields}
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from tests.scenarios import Scenario, charge_on
 
+from usagebill.fields import RegeneratedFeeFields
+
 pytestmark = [pytest.mark.now("2024-01-01T00:00:00Z"), pytest.mark.usefixtures("acme")]
 
 
@@ -182,7 +184,7 @@ def voided_after_closing(box: Scenario, *levels: int) -> list[dict[str, Any]]:
 
 
 def made_again(box: Scenario, invoice: dict[str, Any]) -> dict[str, Any]:
-    lines = [{"id": fee["svc_id"]} for fee in box.invoice(invoice["svc_id"])["fees"]]
+    lines: list[RegeneratedFeeFields] = [{"id": fee["svc_id"]} for fee in box.invoice(invoice["svc_id"])["fees"]]
     made: dict[str, Any] = box.invoice(box.billing.invoices.regenerate(invoice["svc_id"], fees=lines).id)
     return made
 

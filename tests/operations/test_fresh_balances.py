@@ -11,6 +11,7 @@ import pytest
 from usagebill import Billing
 from usagebill.core.jobs import Job
 from usagebill.core.tasks import RefreshWallets
+from usagebill.fields import ChargeFields, EventFields
 from usagebill.queries.wallets import active_wallets
 from usagebill.runtime.clock import ManualClock
 
@@ -24,7 +25,11 @@ class Watched:
     def __init__(self, billing: Billing, clock: ManualClock) -> None:
         self.billing, self.clock = billing, clock
         metric = billing.billable_metrics.create(name="GB", code="gb", aggregation_type="sum_agg", field_name="value")
-        charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "1"}}
+        charge: ChargeFields = {
+            "billable_metric_id": metric.id,
+            "charge_model": "standard",
+            "properties": {"amount": "1"},
+        }
         terms: dict[str, Any] = {"interval": "monthly", "amount_cents": 0, "amount_currency": "EUR"}
         billing.plans.create(name="Basic", code="basic", pay_in_advance=False, charges=[charge], **terms)
         self.customer_id = billing.customers.upsert(external_id="acme", currency="EUR").id
@@ -40,7 +45,7 @@ class Watched:
         self._sent = 0
 
     def ingest(self, *values: int, subscription: str = "sub", earlier: timedelta = timedelta(0)) -> None:
-        events = []
+        events: list[EventFields] = []
         for value in values:
             self._sent += 1
             events.append(

@@ -10,6 +10,7 @@ import pytest
 from tests.scenarios import Scenario, charge_in_advance_on, charge_on, price_ranges
 
 from usagebill.core.errors import NotAllowed, PaymentRequired
+from usagebill.fields import PrivilegeFields
 
 pytestmark = [pytest.mark.now("2024-03-05T10:00:00Z"), pytest.mark.usefixtures("acme")]
 
@@ -465,7 +466,7 @@ def test_the_quota_of_an_entitlement_bounds_the_holds_of_a_program(box: Scenario
     box.metric("gb")
     box.plan()
     box.subscribe()
-    quota = {"code": "most", "value_type": "integer", "billable_metric_code": "gb"}
+    quota: PrivilegeFields = {"code": "most", "value_type": "integer", "billable_metric_code": "gb"}
     billing.features.create(code="storage", privileges=[quota])
     billing.entitlements.replace_of_plan("basic", entitlements={"storage": {"most": 5}})
     with billing.holds.hold("sub", "gb", units=5):

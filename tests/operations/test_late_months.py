@@ -10,6 +10,8 @@ import pytest
 from tests.payment_provider import PRESENT, UnsteadyProvider, connect
 from tests.scenarios import Scenario, charge_in_advance_on, charge_on, filter_on
 
+from usagebill.fields import EventFields
+
 IN_JANUARY = "2024-01-20T12:00:00Z"
 # After the run of 1 February, 00:10, and after the finalization of 4 February.
 IN_FEBRUARY = "2024-02-05T12:00:00Z"
@@ -188,7 +190,7 @@ def test_a_command_bills_events_received_before_an_overdue_run_before_it(means: 
         box.subscribe()
         box.travel_to(IN_JANUARY)
         box.coupon(1000)
-        seats = {"transaction_id": "seats", "external_subscription_id": "sub", "code": "seats"}
+        seats: EventFields = {"transaction_id": "seats", "external_subscription_id": "sub", "code": "seats"}
         box._busy = late  # Events are received, and nobody works on them.
         box.billing.events.ingest([{**seats, "properties": {"value": 32}}])
         box._busy = False

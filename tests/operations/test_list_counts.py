@@ -15,6 +15,7 @@ from tests.postgresql import new_database
 
 from usagebill import Billing
 from usagebill.cli import main
+from usagebill.fields import CustomerMetadataFields
 from usagebill.operations.organizations import create
 from usagebill.runtime.clock import ManualClock
 
@@ -31,7 +32,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def fill(url: str) -> None:
     with Billing(url, clock=ManualClock(datetime(2024, 3, 1, tzinfo=UTC)), deliver=False) as billing:
         for name, country in (("ada", "DE"), ("grace", "DE"), ("edsger", "NL")):
-            plan = [{"key": "plan", "value": "gold"}]
+            plan: list[CustomerMetadataFields] = [{"key": "plan", "value": "gold"}]
             billing.customers.upsert(external_id=name, currency="EUR", country=country, metadata=plan)
 
 

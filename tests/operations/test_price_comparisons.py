@@ -18,6 +18,7 @@ from usagebill.cli import main
 from usagebill.cli.price_files import price_text
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.price_comparisons import LineKind
+from usagebill.fields import ChargeFields
 
 pytestmark = pytest.mark.now("2024-01-01T00:00:00Z")
 RANGES = price_ranges((0, 10, "1", "0"), (11, None, "0.5", "2"))
@@ -108,7 +109,7 @@ def three_on_basic(box: Scenario) -> None:
     box.travel_to("2024-03-05T00:00:00Z")
 
 
-def changed_charge(box: Scenario, amount: str) -> list[dict[str, Any]]:
+def changed_charge(box: Scenario, amount: str) -> list[ChargeFields]:
     charge = box.get("/plans/basic")["plan"]["charges"][0]
     return [{"id": charge["svc_id"], "charge_model": "standard", "properties": {"amount": amount}}]
 

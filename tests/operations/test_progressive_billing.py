@@ -10,6 +10,7 @@ import pytest
 from tests.scenarios import Scenario, charge_on, plan_fields
 
 from usagebill import Billing
+from usagebill.fields import RegeneratedFeeFields
 from usagebill.operations.audit import audit
 from usagebill.runtime.clock import ManualClock
 
@@ -108,7 +109,7 @@ def test_the_period_takes_off_what_stands_of_what_was_billed_ahead(
     for number in voided:
         void(box, ahead[number])
         if anew:
-            lines = [{"id": fee["svc_id"]} for fee in ahead[number]["fees"]]
+            lines: list[RegeneratedFeeFields] = [{"id": fee["svc_id"]} for fee in ahead[number]["fees"]]
             made = box.billing.invoices.regenerate(ahead[number]["svc_id"], fees=lines)
             assert made.total_amount_cents == 1000
     assert closed(box)["progressive_billing_credit_amount_cents"] == credit
@@ -320,7 +321,7 @@ def metered(box: Scenario, *thresholds: dict[str, Any]) -> None:
 
 
 def regenerated(box: Scenario, invoice: dict[str, Any]) -> Any:
-    lines = [{"id": fee["svc_id"]} for fee in box.invoice(invoice["svc_id"])["fees"]]
+    lines: list[RegeneratedFeeFields] = [{"id": fee["svc_id"]} for fee in box.invoice(invoice["svc_id"])["fees"]]
     made = box.billing.invoices.regenerate(invoice["svc_id"], fees=lines)
     return box.invoice(made.id)
 

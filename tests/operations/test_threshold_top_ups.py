@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 BUYS_TEN = {"trigger": "threshold", "threshold_credits": "5", "paid_credits": "10"}
-GRANTS_TEN = {"trigger": "threshold", "threshold_credits": "5", "granted_credits": "10"}
+GRANTS_TEN: Any = {"trigger": "threshold", "threshold_credits": "5", "granted_credits": "10"}
 
 
 def later(box: Scenario, **time: float) -> None:

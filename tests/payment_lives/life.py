@@ -22,6 +22,7 @@ from usagebill.core.payments import LIVE, Payment, PaymentPage, RefundAttempt
 from usagebill.core.provider_metadata import ONE_TIME
 from usagebill.core.provider_requests import OUTCOME_UNKNOWN, Charge, CheckoutUrl, PageUrl, PayableType, Request
 from usagebill.core.statuses import ChargeStatus, PaymentStatus
+from usagebill.fields import OneOffFeeFields
 from usagebill.outside.payment_providers.kinds import HttpPaymentProviders
 from usagebill.queries.payment_providers import notice_path
 from usagebill.queries.payment_requests import Debt, debt_of
@@ -151,7 +152,7 @@ class Life:
                 currency=account.currency,
                 net_payment_term=0,
                 billing_configuration={
-                    "payment_provider": server.kind,
+                    "payment_provider": cast(Any, server.kind),
                     "payment_provider_code": account.code,
                     "sync_with_provider": True,
                 },
@@ -216,7 +217,7 @@ class Life:
         return self._any([item for item in self._invoices(account) if item.payment_status != PaymentStatus.SUCCEEDED])
 
     def bill(self, account: Account[Any]) -> None:
-        fee = {"add_on_code": "setup", "unit_amount_cents": self.chance.randint(100, 2000), "units": 1}
+        fee: OneOffFeeFields = {"add_on_code": "setup", "unit_amount_cents": self.chance.randint(100, 2000), "units": 1}
         self.billing.invoices.create_one_off(
             external_customer_id=account.customer, currency=account.currency, fees=[fee]
         )

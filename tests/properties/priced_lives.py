@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.properties.strategies import ZONES
 from tests.scenarios import Scenario, fixed_charge_on, price_ranges
 from usagebill.core.errors import BillingError
+from usagebill.fields import RegeneratedFeeFields
 
 EXTERNAL_ID = "sub"
 # A second subscription, which continues whatever happens to the first.
@@ -368,7 +369,9 @@ class _Living:
         ]:
             self._made_again.add(voided["svc_id"])
             fees = self._try("GET", f"/invoices/{voided['svc_id']}")["invoice"]["fees"]
-            kept = [{"id": fee["svc_id"]} for fee in fees if fee["item"]["type"] != "add_on"]
+            kept: list[RegeneratedFeeFields] = [
+                {"id": fee["svc_id"]} for fee in fees if fee["item"]["type"] != "add_on"
+            ]
             try:
                 self.box.billing.invoices.regenerate(voided["svc_id"], fees=kept[: number + 1])
             except BillingError:

@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 
 from tests.examples import examples
 from tests.scenarios import Scenario, charge_on
+from usagebill.fields import RegeneratedFeeFields
 from usagebill.operations.audit import audit
 
 
@@ -161,7 +162,7 @@ class Life:
         """Regenerate the voided invoice; a top-up that was paid and refunded is over, and stays void."""
         if self.invoice["invoice_type"] == "credit" and self.invoice["total_paid_amount_cents"]:
             return
-        lines = [{"id": fee["svc_id"]} for fee in self.invoice["fees"]]
+        lines: list[RegeneratedFeeFields] = [{"id": fee["svc_id"]} for fee in self.invoice["fees"]]
         self.id = self.box.billing.invoices.regenerate(self.id, fees=lines).id
 
     def wallet(self) -> tuple[int, list[tuple[str, str, str]]]:

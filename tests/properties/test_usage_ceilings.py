@@ -17,6 +17,7 @@ from usagebill import Billing
 from usagebill.core.errors import BillingError
 from usagebill.core.subscriptions import Subscription
 from usagebill.core.usage_ceiling import UsageCount
+from usagebill.fields import EventFields
 from usagebill.rating.current_usage import usage_so_far
 from usagebill.rating.usage_ceiling import usage_ceiling, usage_count
 from usagebill.runtime.clock import ManualClock
@@ -147,7 +148,7 @@ class Shop:
     def send(self, events: Sequence[Mapping[str, Any]]) -> list[str]:
         """Take events in, without doing what follows; their transaction ids."""
         names = []
-        rows = []
+        rows: list[EventFields] = []
         for event in events:
             names.append(f"event-{next(self._names)}")
             code = event.get("code") or self._code(event["place"])
@@ -155,7 +156,7 @@ class Shop:
             properties.update((key, event[key]) for key in ("region", "team") if event[key] is not None)
             if code == "formula" and event["value"] == "none":
                 properties["value"] = 1
-            row = {
+            row: EventFields = {
                 "transaction_id": names[-1],
                 "external_subscription_id": "sub",
                 "code": code,
@@ -317,7 +318,7 @@ def _take(shop: Shop, step: Any) -> None:
         return  # refused: nothing has changed
 
 
-def _with_ids(shop: Shop, dropped: int = 0) -> list[dict[str, Any]]:
+def _with_ids(shop: Shop, dropped: int = 0) -> list[Any]:
     plan = shop.billing.plans.get("basic")
     ids = shop.billing.view(plan)["charges"][dropped:]
     return [{**charge, "id": known["svc_id"]} for charge, known in zip(shop.charges, ids, strict=True)]

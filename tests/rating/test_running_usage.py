@@ -16,6 +16,7 @@ from tests.scenarios import charge_in_advance_on, filter_on, plan_fields, price_
 
 from usagebill.billing import Billing
 from usagebill.core.fees import Fee
+from usagebill.fields import MetricFilterFields
 from usagebill.rating import events as pricing, running_usage
 from usagebill.runtime.clock import ManualClock
 from usagebill.storage.conditions import eq
@@ -61,13 +62,13 @@ class House:
         self.clock = ManualClock(START)
         self.billing = Billing(path, clock=self.clock, deliver=False)
         self.billing.customers.upsert(external_id="acme", currency="EUR")
-        regions = [{"key": "region", "values": ["eu", "us", "ap"]}]
+        regions: list[MetricFilterFields] = [{"key": "region", "values": ["eu", "us", "ap"]}]
         self.metrics = {
             name: self.billing.billable_metrics.create(name=name, code=name, filters=regions, **metric).id
             for name, metric in METRICS.items()
         }
 
-    def charge(self, metric: str, model: str, *, grouped: bool, filtered: bool, dearer: bool) -> dict[str, Any]:
+    def charge(self, metric: str, model: str, *, grouped: bool, filtered: bool, dearer: bool) -> Any:
         charge_model, properties = MODELS[model]
         if dearer and model == "package":
             properties = {**properties, "amount": "9"}

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow
 import pytest
@@ -25,6 +25,7 @@ from usagebill import Billing
 from usagebill.cli import main
 from usagebill.core.cloud_events import usage_event
 from usagebill.core.event_sources import LONGEST_PAYLOAD
+from usagebill.fields import EventFields
 from usagebill.runtime.clock import ManualClock
 from usagebill.sources.files import Unreadable, source_name, take_file
 from usagebill.sources.intake import Intake, Outcome
@@ -380,7 +381,7 @@ def test_what_is_exported_can_be_imported(
     directory = tmp_path_factory.mktemp("round")
     table = str(directory / f"events.{form}")
     with Billing(directory / "source.db") as source:
-        source.events.ingest({**event, "transaction_id": f"{number}"} for number, event in enumerate(sent))
+        source.events.ingest(cast(Any, {**event, "transaction_id": f"{number}"}) for number, event in enumerate(sent))
         before = stored(source)
     assert len(before) == len(sent)
     command("export", "events", "--db", str(directory / "source.db"), "--format", form, "--output", table, *options)
@@ -408,13 +409,19 @@ def test_an_export_bills_the_same_where_it_is_imported(tmp_path: Path) -> None:
         return billing
 
     table = str(tmp_path / "events.csv")
-    event = {"code": "gb", "external_subscription_id": "acme", "timestamp": 1704200000}
     with priced(tmp_path / "source.db") as source:
         clock.set(datetime(2024, 1, 9, tzinfo=UTC))
         generator = random.Random(7)
         for number in range(7):
             properties: dict[str, Any] = {"gb": 1, **({"created_at": "x"} if number % 2 else {})}
-            source.events.ingest([{**event, "transaction_id": str(generator.random()), "properties": properties}])
+            event: EventFields = {
+                "transaction_id": str(generator.random()),
+                "code": "gb",
+                "external_subscription_id": "acme",
+                "timestamp": 1704200000,
+                "properties": properties,
+            }
+            source.events.ingest([event])
         assert owed(source) == 700
     command("export", "events", "--db", str(tmp_path / "source.db"), "--output", table)
     clock.set(datetime(2024, 1, 1, tzinfo=UTC))

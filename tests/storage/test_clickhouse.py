@@ -27,6 +27,7 @@ from usagebill.core.aggregation import AggregateResult
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.event_shipments import EventShipment
 from usagebill.core.events import Event
+from usagebill.fields import ChargeFields
 from usagebill.storage.clickhouse import (
     Difference,
     EventServers,
@@ -587,7 +588,11 @@ def test_a_sandbox_has_its_events_counted_beside_it(folder: str) -> None:
         box.billing.customers.upsert(external_id="acme")
         box.billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
         metric = box.billing.billable_metrics.get("calls")
-        charge = {"billable_metric_id": metric.id, "charge_model": "standard", "properties": {"amount": "0.10"}}
+        charge: ChargeFields = {
+            "billable_metric_id": metric.id,
+            "charge_model": "standard",
+            "properties": {"amount": "0.10"},
+        }
         box.billing.plans.create(
             name="Basic",
             code="basic",

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 
 from usagebill import Billing
+from usagebill.fields import MetricFilterFields
 
 
 def filters_of(billing: Billing) -> Any:
@@ -39,11 +40,9 @@ def _without_links(filters: str) -> str:
 
 
 def test_filters_of_overrides_are_linked_by_their_values_and_in_their_order(url: str) -> None:
-    declared = [{"key": "region", "values": ["us", "eu", "asia"]}]
+    declared: list[MetricFilterFields] = [{"key": "region", "values": ["us", "eu", "asia"]}]
     sent = [(["us", "eu"], "2"), (["eu", "asia"], "3"), (["asia"], "4"), (["asia"], "5")]
-    filters: list[dict[str, Any]] = [
-        {"values": {"region": regions}, "properties": {"amount": amount}} for regions, amount in sent
-    ]
+    filters: list[Any] = [{"values": {"region": regions}, "properties": {"amount": amount}} for regions, amount in sent]
     with Billing(url, deliver=False) as billing:
         metric = billing.billable_metrics.create(name="C", code="c", aggregation_type="count_agg", filters=declared)
         billing.plans.create(

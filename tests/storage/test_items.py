@@ -8,14 +8,15 @@ from tests.scenarios import Scenario
 from tests.storage.test_lists import WAYS, few, plainly, recounted
 
 from usagebill import Billing
+from usagebill.fields import MetadataPair
 
 NOW = datetime(2024, 3, 5, 10, tzinfo=UTC)
 
-GOLD, SILVER, RED = (
-    {"key": key, "value": value} for key, value in (("tier", "gold"), ("tier", "silver"), ("hue", "red"))
-)
+GOLD: MetadataPair = {"key": "tier", "value": "gold"}
+SILVER: MetadataPair = {"key": "tier", "value": "silver"}
+RED: MetadataPair = {"key": "hue", "value": "red"}
 # A key may occur with two values, and a pair twice.
-METADATA: tuple[list[dict[str, str]], ...] = (
+METADATA: tuple[list[MetadataPair], ...] = (
     [],
     [GOLD],
     [SILVER, GOLD],

@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from usagebill.fields import EventFields
 
 # Event code -> the miles from which a route is of this kind.
 ROUTES = {
@@ -50,14 +54,14 @@ class Flight:
         """The event code: the kind of route."""
         return next(code for code, least in reversed(ROUTES.items()) if self.miles >= least)
 
-    def event(self) -> dict[str, object]:
+    def event(self) -> EventFields:
         """The flight as a usage event; missing values are left out of its properties."""
         properties: dict[str, object] = {"origin": self.origin, "miles": self.miles}
         if self.tailnum is not None:
             properties["tailnum"] = self.tailnum
         if self.air_time is not None:
             properties["air_time"] = self.air_time
-        event: dict[str, object] = {
+        event: EventFields = {
             "transaction_id": f"flight-{self.number}",
             "code": self.route,
             "external_subscription_id": self.airline,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from usagebill.billing import Billing
+
+if TYPE_CHECKING:
+    from usagebill.fields import ChargeFields, MetricFilterFields
 
 PLAN = "airport"
 CURRENCY = "USD"
@@ -22,9 +25,9 @@ _METRICS: dict[str, tuple[str, Any, str | None]] = {
 }
 
 
-def _ranges(rate: str, *steps: tuple[int | None, str, str]) -> list[dict[str, object]]:
+def _ranges(rate: str, *steps: tuple[int | None, str, str]) -> list[Any]:
     """Ranges up to each step, the last one open: the end, the price of a unit (or the rate), the flat amount."""
-    ranges: list[dict[str, object]] = []
+    ranges = []
     start = 0
     for end, price, flat in steps:
         ranges.append({"from_value": start, "to_value": end, rate: price, "flat_amount": flat})
@@ -32,7 +35,7 @@ def _ranges(rate: str, *steps: tuple[int | None, str, str]) -> list[dict[str, ob
     return ranges
 
 
-_CHARGES: list[dict[str, Any]] = [
+_CHARGES: list[ChargeFields] = [
     {
         "billable_metric_code": "hop",
         "charge_model": "package",
@@ -116,7 +119,9 @@ _CHARGES: list[dict[str, Any]] = [
 def set_up(billing: Billing) -> None:
     """Create the metrics, the tax, the add-on and the plan."""
     for code, (name, aggregation, field) in _METRICS.items():
-        filters = [{"key": "origin", "values": ["EWR", "JFK", "LGA"]}] if code == "short_haul" else []
+        filters: list[MetricFilterFields] = (
+            [{"key": "origin", "values": ["EWR", "JFK", "LGA"]}] if code == "short_haul" else []
+        )
         billing.billable_metrics.create(
             name=name,
             code=code,

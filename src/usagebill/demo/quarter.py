@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from usagebill.billing import Billing
 from usagebill.core.invoices.records import Invoice
@@ -31,10 +31,13 @@ from usagebill.core.statuses import ChargeStatus, PaymentStatus
 from usagebill.core.vat import Registered, VatNumber
 from usagebill.runtime.clock import ManualClock
 
+if TYPE_CHECKING:
+    from usagebill.fields import BillingConfigurationFields, ChargeFields, CreditNoteItemFields, OneOffFeeFields
+
 A = TypeVar("A")
 
 CURRENCY = "EUR"
-_CARD = {"payment_provider": "stripe", "payment_provider_code": "stripe"}
+_CARD: BillingConfigurationFields = {"payment_provider": "stripe", "payment_provider_code": "stripe"}
 
 
 class _Registry:
@@ -117,7 +120,11 @@ class Quarter:
             kind="stripe", code="stripe", secret_key="sk_demo", webhook_secret="whsec_demo"
         )
         billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")
-        charge = {"billable_metric_code": "calls", "charge_model": "standard", "properties": {"amount": "0.50"}}
+        charge: ChargeFields = {
+            "billable_metric_code": "calls",
+            "charge_model": "standard",
+            "properties": {"amount": "0.50"},
+        }
         plans: tuple[tuple[Literal["yearly", "monthly"], str, int], ...] = (
             ("yearly", "year", 1200_00),
             ("monthly", "team", 300_00),
@@ -146,7 +153,9 @@ class Quarter:
             ("agent", "Agentur Beck", "DE", {"account_type": "partner"}),
         )
         for id, name, country, more in customers:
-            card = {**_CARD, "provider_customer_id": f"cus_{id}"} if more.pop("card", False) else {}
+            card: BillingConfigurationFields = (
+                {**_CARD, "provider_customer_id": f"cus_{id}"} if more.pop("card", False) else {}
+            )
             self.billing.customers.upsert(
                 external_id=id, name=name, country=country, currency=CURRENCY, billing_configuration=card, **more
             )
@@ -171,12 +180,12 @@ class Quarter:
     def _correct(self) -> None:
         """A part of a fee is paid back; something is sold once, and something is bought from a partner."""
         invoice = self.billing.invoices.get(self._latest("mayr").id)
-        item = {"fee_id": invoice.fees[0].id, "amount_cents": 50_00}
+        item: CreditNoteItemFields = {"fee_id": invoice.fees[0].id, "amount_cents": 50_00}
         self.billing.credit_notes.create(
             invoice_id=invoice.id, reason="order_change", refund_amount_cents=60_00, items=[item]
         )
         for id, code in (("koch", "setup"), ("agent", "referral")):
-            fees = [{"add_on_code": code, "units": 1}]
+            fees: list[OneOffFeeFields] = [{"add_on_code": code, "units": 1}]
             self.billing.invoices.create_one_off(external_customer_id=id, currency=CURRENCY, fees=fees)
         self.billing.run_due()
 

@@ -89,15 +89,13 @@ def type_text(hint: Any, name: str, field: Field | None = None) -> str:
     if origin in (Union, types.UnionType):
         return _either(get_args(hint))
     if isinstance(hint, type) and attrs.has(hint):
-        # A price list may come from a file; annotate it with the fields to have it checked.
-        return f"{fields_name(hint)} | Mapping[str, Any]"
+        return fields_name(hint)
     return {int: "int", bool: "bool", Decimal: "Number", datetime: "date | str"}.get(hint, "object")
 
 
 def _either(options: Sequence[Any]) -> str:
     if all(isinstance(option, type) and attrs.has(option) for option in options):
-        name = "ChargeProperties" if len(options) > 3 else "FixedChargeProperties"
-        return f"{name} | Mapping[str, Any]"
+        return "ChargeProperties" if len(options) > 3 else "FixedChargeProperties"
     if set(options) == {datetime, Decimal}:
         return "date | Number | float"
     return " | ".join(type_text(option, "") for option in options if option is not type(None)) + (

@@ -513,7 +513,7 @@ def test_a_late_event_of_a_plan_that_was_left_keeps_its_price_though_no_worker_h
         used_at = int(datetime(2024, 3, 4, tzinfo=UTC).timestamp())
         billing.events.create(transaction_id="late", code="calls", external_subscription_id="sub", timestamp=used_at)
         clock.set(datetime(2024, 3, 6, tzinfo=UTC))
-        dearer = charge_in_advance_on(metric.id, "percentage", **{**terms, "per_transaction_min_amount": "7"})
+        dearer: Any = charge_in_advance_on(metric.id, "percentage", **{**terms, "per_transaction_min_amount": "7"})
         billing.plans.update("small", charges=[dearer])
         billing.run_due()
         assert [fee.amount_cents for fee in billing.fees.list() if fee.event_transaction_id == "late"] == [30]

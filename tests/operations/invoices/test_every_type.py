@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.scenarios import Scenario, charge_on, fixed_charge_on
 
+from usagebill.fields import RegeneratedFeeFields
+
 # How an invoice of each type comes about: its type, and why it bills (`-` if it bills no subscription).
 TYPES = {
     ("subscription", "subscription_starting"),
@@ -117,7 +119,7 @@ def test_an_invoice_made_again_after_a_void_has_the_sections_of_now_and_self_bil
             box.post(f"/invoices/{invoice['svc_id']}/void", **refund)
         box.customer(account_type="partner", invoice_custom_section_codes=["late"])
         for invoice in box.invoices():
-            fees = [{"id": fee["svc_id"]} for fee in invoice["fees"]]
+            fees: list[RegeneratedFeeFields] = [{"id": fee["svc_id"]} for fee in invoice["fees"]]
             box.billing.invoices.regenerate(invoice["svc_id"], fees=fees)
         made = [invoice for invoice in box.invoices() if invoice["status"] != "voided"]
         assert {(kind_of(invoice), sections(invoice)) for invoice in made} == {(kind, ("late",)) for kind in TYPES}

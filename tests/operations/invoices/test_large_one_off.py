@@ -13,6 +13,7 @@ import pytest
 from usagebill import Billing
 from usagebill.core import one_off_requests
 from usagebill.core.errors import Invalid
+from usagebill.fields import OneOffFeeFields
 from usagebill.operations.invoices import one_off
 from usagebill.runtime.clock import ManualClock
 
@@ -34,7 +35,7 @@ def billing(file: Path) -> Iterator[Billing]:
 
 
 def invoiced(billing: Billing) -> Any:
-    lines = [{"add_on_code": "hour"}] * LINES
+    lines: list[OneOffFeeFields] = [{"add_on_code": "hour"}] * LINES
     return billing.invoices.create_one_off(external_customer_id="acme", currency="EUR", fees=lines)
 
 
@@ -85,7 +86,7 @@ def test_what_changes_meanwhile_counts(billing: Billing, file: Path, monkeypatch
 
 
 def test_a_refusal_leaves_the_customer_as_it_was(billing: Billing) -> None:
-    lines = [{"add_on_code": "hour"}] * LINES
+    lines: list[OneOffFeeFields] = [{"add_on_code": "hour"}] * LINES
     with pytest.raises(Invalid):
         billing.invoices.create_one_off(external_customer_id="acme", currency="USD", fees=lines)
     assert billing.customers.get("acme").currency is None

@@ -9,6 +9,7 @@ import pytest
 from tests.scenarios import Scenario, fee_of, fees_of, price_ranges
 
 from usagebill.core.errors import Forbidden, Invalid, NotFound
+from usagebill.fields import RegeneratedFeeFields
 from usagebill.operations.audit import audit
 
 pytestmark = pytest.mark.now("2024-02-01T00:00:00Z")
@@ -209,7 +210,7 @@ def test_lines_are_regenerated_once(box: Scenario) -> None:
     box.travel_to("2024-03-05T00:00:00Z")
     invoices = box.billing.invoices
     invoices.void(draft["svc_id"])
-    line = {"id": fee_of(box.invoice(draft["svc_id"]), "subscription")["svc_id"]}
+    line: RegeneratedFeeFields = {"id": fee_of(box.invoice(draft["svc_id"]), "subscription")["svc_id"]}
     with pytest.raises(Invalid, match="duplicated_values"):
         invoices.regenerate(draft["svc_id"], fees=[line, line])
     made = invoices.regenerate(draft["svc_id"], fees=[line])
@@ -225,7 +226,7 @@ def test_lines_of_deleted_charges_are_regenerated_too(box: Scenario) -> None:
     voided = box.invoice(draft["svc_id"])
     box.put("/plans/basic", plan={"charges": []})
     box.post(f"/invoices/{voided['svc_id']}/void")
-    kept = [{"id": line["svc_id"], "units": 20} for line in fees_of(voided, "charge")]
+    kept: list[RegeneratedFeeFields] = [{"id": line["svc_id"], "units": 20} for line in fees_of(voided, "charge")]
     made = box.billing.invoices.regenerate(voided["svc_id"], fees=kept)
     assert lines(box.invoice(made.id)) == [("20.0", 1700), ("20.0", 1700)]
 

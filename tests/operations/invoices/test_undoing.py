@@ -8,6 +8,7 @@ import pytest
 from tests.scenarios import Scenario
 
 from usagebill.core.errors import Forbidden, Invalid
+from usagebill.fields import RegeneratedFeeFields
 from usagebill.operations.audit import audit
 
 pytestmark = pytest.mark.now("2024-03-01T00:00:00Z")
@@ -53,7 +54,7 @@ def void(box: Scenario, invoice: Any, status: int = 200, **body: Any) -> Any:
 
 
 def regenerated(box: Scenario, invoice: Any) -> Any:
-    lines = [{"id": fee["svc_id"]} for fee in box.invoice(invoice["svc_id"])["fees"]]
+    lines: list[RegeneratedFeeFields] = [{"id": fee["svc_id"]} for fee in box.invoice(invoice["svc_id"])["fees"]]
     return box.invoice(box.billing.invoices.regenerate(invoice["svc_id"], fees=lines).id)
 
 
@@ -183,7 +184,7 @@ def test_notes_are_made_anew_on_the_lines_that_are_kept(box: Scenario) -> None:
     only = box.billing.invoices.regenerate(made["svc_id"], fees=[{"id": first["svc_id"]}])
     assert balances(box)[0] == [100]
     void(box, {"svc_id": only.id})
-    lines: list[dict[str, Any]] = [{"id": first["svc_id"]}, {"id": second["svc_id"], "units": 2}]
+    lines: list[RegeneratedFeeFields] = [{"id": first["svc_id"]}, {"id": second["svc_id"], "units": 2}]
     box.billing.invoices.regenerate(made["svc_id"], fees=lines)
     # The first line alone was regenerated last, so its note goes over.
     assert balances(box)[0] == [100]
@@ -285,7 +286,7 @@ def test_an_unpaid_top_up_is_regenerated_with_its_purchase(box: Scenario) -> Non
     box.run_due()
     (invoice,) = box.invoices()
     void(box, invoice)
-    line = {"id": box.invoice(invoice["svc_id"])["fees"][0]["svc_id"], "units": 5}
+    line: RegeneratedFeeFields = {"id": box.invoice(invoice["svc_id"])["fees"][0]["svc_id"], "units": 5}
     with pytest.raises(Invalid, match="fees"):
         box.billing.invoices.regenerate(invoice["svc_id"], fees=[line])
     again = regenerated(box, invoice)

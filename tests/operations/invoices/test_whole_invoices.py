@@ -10,6 +10,8 @@ import pytest
 from tests.money import gross, percent, share
 from tests.scenarios import Scenario, charge_on, fee_of, fees_of
 
+from usagebill.fields import RegeneratedFeeFields
+
 World = Callable[..., Scenario]
 
 
@@ -244,7 +246,7 @@ def test_fees_paid_one_by_one_are_put_together_month_by_month(world: World) -> N
     ],
 )
 def test_a_regenerated_graduated_line_is_priced_by_its_model_unless_it_has_a_price(
-    world: World, change: dict[str, Any], amount: int
+    world: World, change: RegeneratedFeeFields, amount: int
 ) -> None:
     box = world("2024-06-01T00:00:00Z")
     box.add_on("box", 1)
@@ -265,7 +267,7 @@ def test_a_regenerated_graduated_line_is_priced_by_its_model_unless_it_has_a_pri
     line = fee_of(invoice, "fixed_charge")
     assert line["amount_cents"] == 10 * 200
     box.billing.invoices.void(invoice["svc_id"])
-    made = box.billing.invoices.regenerate(invoice["svc_id"], fees=[{"id": line["svc_id"], **change}])
+    made = box.billing.invoices.regenerate(invoice["svc_id"], fees=[{**change, "id": line["svc_id"]}])
     assert fee_of(box.invoice(made.id), "fixed_charge")["amount_cents"] == amount
 
 
