@@ -47,7 +47,10 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{1
 # Who comes first in a run is left open, and with that places in sequences that customers share. The organization's
 # prefix is part of its random id. A field without a value says nothing, so another such field changes no digest;
 # nor do the settings of the portal and the texts of e-mails, which no bill depends on.
-_PORTAL = r", portal_frame_origins=\(\)|, offered_in_portal=False\b|\"(?:offered_in_)?portal\w*\":(?:false|null|\[\]),"
+_PORTAL = (
+    r", portal_frame_origins=\(\)|, (?:offered_in_portal|portal_spend_limits)=False\b"
+    r"|\"(?:offered_in_)?portal\w*\":(?:false|null|\[\]),"
+)
 _TEXTS = r"|, email_texts=\(\)|\"email_texts\":\[\],"
 _EMPTY = r", (?:removed|price_steps|scheduled_prices)=\(\)|[\"']phases[\"']: ?\[\], ?"
 _NO_VALUE = rf", \w+=None\b|\"prices_from\":null,|{_EMPTY}"

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from tests.asgi import send
 from tests.console.visitor import Visitor, invited
 from tests.scenarios import Scenario, charge_on
+
+from usagebill.http.app import create_app
 
 pytestmark = pytest.mark.now("2024-03-05T10:30:00Z")
 
@@ -69,6 +72,26 @@ def test_a_subscription_says_what_its_limits_leave_and_what_is_held(box: Scenari
     assert admin.send_form(f"{path}/release", shown_for="").status_code == 303
     assert box.get(f"/holds/{held['svc_id']}")["hold"]["status"] == "released"
     assert "That is not possible now" in admin.page(f"{path}/release")
+
+
+def test_limits_of_one_metric_and_those_of_the_customer_are_seen_and_marked(box: Scenario, sold: None) -> None:
+    quota = {"code": "cap", "units": "40", "billable_metric_code": "requests", "group": {"model": ["large"]}}
+    box.post("/plans/basic/spend_limits", spend_limit=quota)
+    box.put("/billing_entities/default", billing_entity={"portal_spend_limits": True})
+    link = box.get("/customers/acme/portal_url")["customer"]["portal_url"].removeprefix("http://localhost:8000")
+    own = {"interval": "day", "amount": "9"}
+    assert send(create_app(box.billing), "POST", f"{link}/limits/sub", data=own).status_code == 303
+    box.event("requests", "sub", value="5", model="large")
+    admin = visitor(box)
+    cells = re.findall(r'data-label="(?:Most|Used|Held|Left)">(.*?)</td>', admin.page("/subscriptions/sub"))
+    assert cells == ["40", "5", "0", "35", "€9.00", "€10.00", "€0.00", "€0.00"]
+    assert "customer_portal_day (set by the customer)" in admin.page("/subscriptions/sub")
+    path = "/limits/subscriptions?of=sub"
+    assert "set by the customer" in admin.page(path)
+    assert 'name="amount_cents"' not in admin.page(f"{path}&code=customer_portal_day")
+    assert admin.send_form(f"{path}&code=customer_portal_day", amount_cents="90").status_code == 405
+    assert admin.send_form(f"{path}&code=customer_portal_day", step="remove").status_code == 303
+    assert box.get("/subscriptions/sub/spend_limits")["spend_limits"] == []
 
 
 def test_a_payment_provider_is_connected_in_a_form_that_never_shows_its_secrets(box: Scenario) -> None:

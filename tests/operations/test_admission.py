@@ -104,6 +104,7 @@ def test_of_a_batch_those_that_fit_are_stored_and_the_answer_lists_both(box: Sce
             "adds": "300.0",
             "remaining": "200.0",
             "on_reached": "refuse",
+            "set_by": "seller",
             "allowed": False,
             "resets_at": "2024-04-01T00:00:00Z",
         },

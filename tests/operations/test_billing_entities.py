@@ -73,6 +73,7 @@ def test_new_entity_has_defaults(box: Scenario) -> None:
         "logo_url": None,
         "portal_color": None,
         "portal_frame_origins": [],
+        "portal_spend_limits": False,
         "email_texts": [],
         "applied_dunning_campaign_code": None,
         "created_at": "2024-03-05T00:00:00Z",

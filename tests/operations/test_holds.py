@@ -72,6 +72,7 @@ def test_the_refusal_says_which_limit_and_what_is_left(box: Scenario) -> None:
         "adds": "200.0",
         "remaining": "100.0",
         "on_reached": "refuse",
+        "set_by": "seller",
         "allowed": False,
         "resets_at": "2024-04-01T00:00:00Z",
     }

@@ -774,6 +774,7 @@ ACTS: dict[str, Act] = {
         s.spend_limits.create_of_plan("pro", code="a", amount_cents=1),
         s.spend_limits.delete_of_plan("pro", "a"),
     ),
+    "spend_limits.standings": each(lambda s, c: s.spend_limits.standings(c)),
     "spend_limits.check": each(lambda s, c: s.spend_limits.check(external_subscription_id=c, amount_cents=1)),
     "wallet_transactions.create": each(
         lambda s, c: s.wallet_transactions.create(wallet_id=s.of(c, "wallet").id, granted_credits="9"),

@@ -40,11 +40,19 @@ def test_every_page_is_sound_in_a_browser(
     )["wallet"]["svc_id"]
     box.put("/billing_entities/default", billing_entity={"email": "billing@lumen.example"})
     box.customer("acme", email="pay@acme.example")
+    box.put("/billing_entities/default", billing_entity={"portal_spend_limits": True})
+    for code, fields in (
+        ("all", {"amount_cents": 100_000}),
+        ("tokens", {"units": "1000", "billable_metric_code": "tokens", "group": {"model": ["big", "x" * 60]}}),
+    ):
+        box.post("/customers/acme/spend_limits", spend_limit={"code": code, **fields})
     box.put("/plans/basic", plan={"offered_in_portal": True})
     box.plan(code="max", name="Max " * 20, amount_cents=99_00, offered_in_portal=True)
     box.put("/billing_entities/default", billing_entity={"portal_color": "#ffd400"})
     box.travel_to("2024-04-01T08:00:00Z")
     box.event("tokens", "acme/1", value="3", model="small", note="x" * 300)
+    held = {"external_subscription_id": "acme/1", "code": "tokens", "properties": {"value": "7", "model": "big"}}
+    box.post("/holds", hold=held | {"expires_in": 86400})
     address = address.rpartition("/")[0] + "/" + link(box)
     invoice = box.invoices("acme")[0]
     pictures = Path(os.environ.get("USAGEBILL_SCREENSHOTS", tmp_path))
@@ -57,6 +65,7 @@ def test_every_page_is_sound_in_a_browser(
             "",
             "/usage/acme%2F1",
             f"/invoices/{invoice['svc_id']}",
+            "/limits/acme%2F1",
             "/documents",
             "/details",
             "/plans/acme%2F1",
@@ -84,6 +93,16 @@ def test_every_page_is_sound_in_a_browser(
         page.get_by_role("button", name="Hinzufügen").click()
         page.get_by_role("button", name="Entfernen 12,50 €").click()
         page.get_by_role("button", name="Entfernen 12,50 €").wait_for(state="detached")
+        page = window.open("/limits/acme%2F1")
+        page.get_by_role("combobox", name="Beginnt neu").select_option("month")
+        page.get_by_role("spinbutton", name="Betrag in EUR").fill("12.5")
+        page.get_by_role("button", name="Hinzufügen").click()
+        page.get_by_role("spinbutton", name="Monat (EUR)").fill("20")
+        page.get_by_role("button", name="Speichern Monat").click()
+        page.get_by_text("Von Ihnen gesetzt").wait_for()
+        page.screenshot(path=pictures / f"portal-own-limits-{width}.png", full_page=True)
+        page.get_by_role("button", name="Entfernen Monat").click()
+        page.get_by_text("Von Ihnen gesetzt").wait_for(state="detached")
         page = window.open(f"/wallets/{wallet}")
         page.get_by_role("spinbutton", name="Anzahl der Credits").fill("50")
         page.get_by_role("button", name="Preis anzeigen").click()

@@ -23,6 +23,7 @@ def test_plans_credits_and_alerts_are_the_same_on_each_engine(empty_database: st
             "default",
             email="billing@lumen.example",
             portal_color="#0b6e4f",
+            portal_spend_limits=True,
             portal_frame_origins=["https://app.lumen.example"],
             email_texts=[{"kind": "invoice", "locale": "en", "subject": "{entity}: {number}"}],
         )
@@ -50,6 +51,10 @@ def test_plans_credits_and_alerts_are_the_same_on_each_engine(empty_database: st
         assert [post(f"/wallets/{wallet.id}", credits="5", order=order[1]) for _ in range(2)] == [303, 303]
         assert [post("/usage/acme%2F1", amount=amount) for amount in ("10", "20", "10")] == [303, 303, 422]
         assert post("/usage/acme%2F1", remove="1000") == 303
+        assert [post("/limits/acme%2F1", interval="month", amount=amount) for amount in ("10", "20")] == [303, 303]
+        (limit,) = billing.spend_limits.list_of_subscription("acme/1").items
+        assert (limit.set_by, limit.amount_cents) == ("customer", 2000)
+        assert "€20.00" in send(app, "GET", f"{link}/limits/acme%2F1").text
         assert billing.subscriptions.get("acme/1").plan_id == billing.plans.get("pro").id
         assert sorted(invoice.fees_amount_cents for invoice in billing.invoices.list().items) == [5_00, 21_00, 42_00]
         (alert,) = billing.alerts.list("acme/1").items

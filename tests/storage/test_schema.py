@@ -405,6 +405,7 @@ TABLES_OF_VERSIONS = {
     84: "c72fe97a21ec7960",
     85: "a29c6d16cee05f55",
     86: "4376bfccf6c8cf3d",
+    87: "6f69e0c321a6f81c",
 }
 
 

@@ -419,6 +419,7 @@ FORMS: Sequence[Form] = (
                 Kind.LIST,
                 hint="Like https://app.example.com, apart by commas",
             ),
+            Field("portal_spend_limits", "Customers set spend limits of their own in the portal", Kind.FLAG),
             _TAXES,
         ),
         update="billing_entities.update",

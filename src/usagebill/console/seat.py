@@ -98,9 +98,9 @@ class Seat:
         content: bytes = self._run(name, path, {}, lambda _, content: content, mode="read")
         return content
 
-    def previewed(self, name: str, **fields: object) -> Any:
+    def previewed(self, name: str, /, *path: str, **fields: object) -> Any:
         """What a preview answers. It stores nothing, so whoever may read may ask for it. Raises as `ask` does."""
-        return self._run(name, (), fields, view_of, mode="read")
+        return self._run(name, path, fields, view_of, mode="read")
 
     def tried(
         self, name: str, /, *path: str, then: Sequence[tuple[str, str]], **fields: object

@@ -32,7 +32,8 @@ class BillingEntity:
     """`document_numbering`: per_customer or per_billing_entity. Grace period and payment term are in days.
 
     The customer portal has the accents of `portal_color` (`#2f55d4`), and may be framed by pages of
-    `portal_frame_origins` (`https://app.acme.example`).
+    `portal_frame_origins` (`https://app.acme.example`). With `portal_spend_limits`, customers set limits of their own
+    there.
     """
 
     id: str
@@ -69,6 +70,7 @@ class BillingEntity:
     logo_url: str | None = None
     portal_color: str | None = None
     portal_frame_origins: tuple[str, ...] = ()
+    portal_spend_limits: bool = False
     email_texts: tuple[EmailText, ...] = ()
     tax_ids: tuple[str, ...] = ()
     invoice_custom_section_ids: tuple[str, ...] = ()

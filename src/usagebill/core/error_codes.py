@@ -334,6 +334,7 @@ CODES: Mapping[str, Refusal] = {
 
 # The state of a record refuses the action (405).
 BY_STATE: Mapping[str, Refusal] = {
+    "set_by_customer": Refusal("the customer has set it in the portal", "delete it, or create a limit of your own"),
     "archive_incomplete": Refusal(
         "the archive is not of this organization as it is since it was disabled", "export it again"
     ),

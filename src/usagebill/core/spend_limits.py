@@ -15,6 +15,8 @@ from usagebill.core.numbers import ZERO, add, divide, multiply, parse_decimal, s
 from usagebill.core.periods.calendar import day_start
 
 _HUNDRED = Decimal(100)
+# What the codes begin with that are kept for limits which customers set in the portal.
+_OWN = "customer_portal"
 # Property -> the values that count.
 Values = Mapping[str, tuple[str, ...]]
 
@@ -26,6 +28,13 @@ class LimitInterval(StrEnum):
     DAY = "day"  # by the customer's calendar
     MONTH = "month"  # by the customer's calendar
     LIFETIME = "lifetime"
+
+
+class SetBy(StrEnum):
+    """Who set a limit."""
+
+    SELLER = "seller"
+    CUSTOMER = "customer"  # in the portal
 
 
 class OnReached(StrEnum):
@@ -68,6 +77,11 @@ class SpendLimit:
     on_reached: OnReached = OnReached.REFUSE
     grace_percent: Decimal = ZERO
     deleted_at: datetime | None = None
+
+    @property
+    def set_by(self) -> SetBy:
+        """Who set it."""
+        return set_by(self.code)
 
     @property
     def is_customers(self) -> bool:
@@ -114,7 +128,7 @@ class Refusal(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """How far something that bounds usage is used up: a spend limit, the quota of an entitlement, or the credits of a
-    wallet, each under its `code`.
+    wallet, each under its `code`; `limit` is the limit or quota, None for credits.
 
     `most` is what it lets through, `grace` what it lets through beyond that, `used` what has been used, `held` what is
     reserved, and `adds` what the usage in question would add: all in cents before taxes (of wallets, with taxes), or in
@@ -131,6 +145,12 @@ class Standing:
     grace: Decimal = ZERO
     on_reached: OnReached = OnReached.REFUSE
     resets_at: datetime | None = None
+    limit: SpendLimit | None = None
+
+    @property
+    def set_by(self) -> SetBy:
+        """Who set it."""
+        return SetBy.SELLER if self.limit is None else self.limit.set_by
 
     @property
     def remaining(self) -> Decimal:
@@ -165,6 +185,18 @@ def concerns(limit: SpendLimit, billable_metric_id: str | None, properties: Mapp
     if limit.billable_metric_id is not None and limit.billable_metric_id != billable_metric_id:
         return False
     return all(property_text(properties.get(key)) in values for key, values in limit.group.items())
+
+
+def own_code(interval: LimitInterval) -> str:
+    """The code of the limit that a customer sets for a subscription and an interval. No limit of the seller's has it,
+    so that a customer's limit stands beside those of the seller, and replaces none.
+    """
+    return f"{_OWN}_{interval}"
+
+
+def set_by(code: str) -> SetBy:
+    """Who set the limit with this code."""
+    return SetBy.CUSTOMER if code in map(own_code, LimitInterval) else SetBy.SELLER
 
 
 def in_force(

@@ -13,8 +13,8 @@ from usagebill.core.ingestion import Received
 from usagebill.core.spend_limits import Standing, refusing
 from usagebill.core.subscriptions import SubscriptionStatus
 from usagebill.operations.backlog import catch_up, of_named_subscriptions
-from usagebill.operations.bounds import Asked, Bounds, Used, bounds_of, standings, used_now, used_with_held
-from usagebill.operations.held_usage import EventOfUsage, subscription_of, use
+from usagebill.operations.bounds import Asked, Bounds, Used, bounds_of, standings, used_now, with_held
+from usagebill.operations.held_usage import EventOfUsage, subscription_of
 from usagebill.operations.subscriptions.reading import find_by_external_id
 from usagebill.queries.customers import customer_of
 from usagebill.queries.takeovers import in_force
@@ -97,7 +97,7 @@ def _bounded(work: Work, received: Sequence[Received], metrics: Mapping[str, Bil
         bounds = bounds_of(work, subscription, customer_of(work, subscription), asked_of)
         if bounds:
             now = used_now(work, bounds)
-            found.append(_Before(bounds=bounds, now=now, with_held=_with_held(work, bounds)))
+            found.append(_Before(bounds=bounds, now=now, with_held=with_held(work, bounds)))
     return found
 
 
@@ -114,16 +114,6 @@ def _refusing(
     for before in bounded:
         bounds = before.bounds
         own = [one for one in owned if one.subscription.customer_id == bounds.customer.id]
-        with_all = _with_held(work, bounds, own)
+        with_all = with_held(work, bounds, own)
         found += standings(work, bounds, now=before.now, with_held=before.with_held, with_all=with_all)
     return refusing(found)
-
-
-def _with_held(work: Work, bounds: Bounds, events: Sequence[EventOfUsage] = ()) -> Used:
-    """What would be used with what is held, now that the `events` are stored."""
-
-    def play(trial: Work) -> Used:
-        use(trial, bounds.held.events)
-        return used_with_held(trial, bounds, events)
-
-    return work.dry_run(play, counts_ahead=False)

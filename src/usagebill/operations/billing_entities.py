@@ -96,6 +96,7 @@ class BillingEntityInput(EntitySettingsInput):
     logo: Maybe[str] = described("The logo of documents: a PNG or JPEG as `data:image/png;base64,...`.")
     portal_color: Maybe[str] = ABSENT
     portal_frame_origins: Maybe[tuple[str, ...]] = described(most=_MOST_ORIGINS)
+    portal_spend_limits: Maybe[bool] = ABSENT
     email_texts: Maybe[tuple[EmailTextInput, ...]] = described(
         "The seller's own words in e-mails, the whole list.", most=len(PLACEHOLDERS) * len(LOCALES)
     )
@@ -268,6 +269,7 @@ def _with_more(reader: Reader, entity: BillingEntity, request: BillingEntityInpu
     return replace(
         entity,
         einvoicing=value_or(request.einvoicing, entity.einvoicing),
+        portal_spend_limits=value_or(request.portal_spend_limits, entity.portal_spend_limits),
         eu_tax_management=value_or(request.eu_tax_management, entity.eu_tax_management),
     )
 

@@ -17,13 +17,13 @@ from usagebill.core.ongoing import UnbilledKey, expected_use, summed_nets
 from usagebill.core.recurring_rules import RuleTrigger
 from usagebill.core.spend_limits import Measure, Refusal, SpendLimit, Standing, concerns, grace_of, held_against
 from usagebill.core.subscriptions import Subscription
-from usagebill.operations.held_usage import EventOfUsage, HeldUsage, held_usage
+from usagebill.operations.held_usage import EventOfUsage, HeldUsage, held_usage, use
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.spend_limits import limits_of_usage, quotas_of_usage
 from usagebill.queries.wallets import active_wallets, running_rules
 from usagebill.rating.ongoing_usage import unbilled_nets
 from usagebill.rating.spending import added_in_advance, currency_of, span_of, used_of
-from usagebill.runtime.work import Reader
+from usagebill.runtime.work import Reader, Work
 
 # Usage in question: a metric (None: a bare amount), and the properties of an event.
 Asked = tuple[BillableMetric | None, Mapping[str, object]]
@@ -55,16 +55,19 @@ class Used:
     nets: Mapping[UnbilledKey, Decimal]
 
 
-def bounds_of(reader: Reader, subscription: Subscription, customer: Customer, asked: Collection[Asked]) -> Bounds:
-    """What bounds this usage of the subscription's."""
+def bounds_of(
+    reader: Reader, subscription: Subscription, customer: Customer, asked: Collection[Asked] | None
+) -> Bounds:
+    """What bounds this usage of the subscription's, None for whatever it may be."""
     limits = [
         (Refusal.SPEND_LIMIT, limit)
         for limit in limits_of_usage(reader, subscription, customer)
-        if any(concerns(limit, None if metric is None else metric.id, properties) for metric, properties in asked)
+        if asked is None
+        or any(concerns(limit, None if metric is None else metric.id, properties) for metric, properties in asked)
     ]
-    metrics = list({metric.id: metric for metric, _ in asked if metric is not None}.values())
-    for metric in metrics:
-        limits += [(Refusal.QUOTA, quota) for quota in quotas_of_usage(reader, subscription, metric)]
+    metrics = list({metric.id: metric for metric, _ in asked or () if metric is not None}.values())
+    quotas = quotas_of_usage(reader, subscription, None if asked is None else metrics)
+    limits += [(Refusal.QUOTA, quota) for quota in quotas]
     has_credits = any(wallet.hard_stop for wallet in active_wallets(reader, customer.id))
     usage = [(subscription, metric) for metric in metrics]
     return Bounds(
@@ -100,6 +103,16 @@ def used_with_held(reader: Reader, bounds: Bounds, events: Sequence[EventOfUsage
         billed = added_in_advance(reader, bounds.customer, one.subscription, one.metric, one.event)
         due.append((key, billed.total_cents))
     return replace(used, nets=summed_nets([*used.nets.items(), *due]))
+
+
+def with_held(work: Work, bounds: Bounds, events: Sequence[EventOfUsage] = ()) -> Used:
+    """What would be used with what is held, now that the `events` are stored."""
+
+    def play(trial: Work) -> Used:
+        use(trial, bounds.held.events)
+        return used_with_held(trial, bounds, events)
+
+    return work.dry_run(play, counts_ahead=False)
 
 
 def standings(reader: Reader, bounds: Bounds, *, now: Used, with_held: Used, with_all: Used) -> list[Standing]:
@@ -141,6 +154,7 @@ def _of_limit(
         used=used,
         held=add(held, held_against(limit, amounts)),
         adds=adds,
+        limit=limit,
         on_reached=limit.on_reached,
         resets_at=span_of(reader, limit, contract_of(reader, bounds.subscription)).resets_at,
     )

@@ -20,7 +20,7 @@ from usagebill.core.ongoing import summed_nets
 from usagebill.core.spend_limits import Measure, Standing, read_number
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.backlog import Unrelated, catch_up, of_named_subscriptions, without_backlog
-from usagebill.operations.bounds import Bounds, Used, bounds_of, net_key, standings, used_now, used_with_held
+from usagebill.operations.bounds import Bounds, Used, bounds_of, net_key, standings, used_now, used_with_held, with_held
 from usagebill.operations.held_usage import EventOfUsage, event_of, use
 from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.customers import customer_of
@@ -55,6 +55,23 @@ def check(work: Work, request: CheckInput) -> Check:
     def play(trial: Work) -> Check:
         catch_up(trial, of_named_subscriptions(trial, (str(request.external_subscription_id or ""),)))
         return assess(trial, question_of(trial, request))
+
+    return work.dry_run(play, counts_ahead=False)
+
+
+@without_backlog(Unrelated.ROLLED_BACK)
+def standings_of(work: Work, external_id: str) -> list[Standing]:
+    """All limits and quotas of an active subscription's usage, with what is used, held and left of each now; credits
+    are not among them. Raises `NotFound`.
+    """
+
+    def play(trial: Work) -> list[Standing]:
+        catch_up(trial, of_named_subscriptions(trial, (external_id,)))
+        subscription = in_force(trial, get_of_status(trial, external_id))
+        bounds = replace(bounds_of(trial, subscription, customer_of(trial, subscription), None), has_credits=False)
+        now = used_now(trial, bounds)
+        held = now if bounds.held.adds_up else with_held(trial, bounds)
+        return standings(trial, bounds, now=now, with_held=held, with_all=held)
 
     return work.dry_run(play, counts_ahead=False)
 

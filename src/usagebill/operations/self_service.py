@@ -63,8 +63,8 @@ class PlanChange:
     invoice: Content | None
 
 
-def offer_of(reader: Reader, customer: Customer, external_id: str) -> Offer:
-    """What the customer may change the subscription to. Raises `NotFound`, also for another customer's."""
+def running_subscription(reader: Reader, customer: Customer, external_id: str) -> Subscription:
+    """The customer's active subscription. Raises `NotFound`, also for another customer's."""
     subscription = reader.tx.first(
         Subscription,
         eq("customer_id", customer.id),
@@ -73,6 +73,12 @@ def offer_of(reader: Reader, customer: Customer, external_id: str) -> Offer:
     )
     if subscription is None:
         raise NotFound("subscription", external_id)
+    return subscription
+
+
+def offer_of(reader: Reader, customer: Customer, external_id: str) -> Offer:
+    """What the customer may change the subscription to. Raises `NotFound`, also for another customer's."""
+    subscription = running_subscription(reader, customer, external_id)
     present, following = plan_of(reader, subscription), successor_of(reader, subscription)
     offered = reader.tx.find(
         Plan, eq("offered_in_portal", True), missing("parent_id"), order=[asc("amount_cents"), asc("name")]
@@ -234,13 +240,10 @@ def add_level(work: Work, customer: Customer, external_id: str, amount: str) -> 
     Raises `NotFound` for a subscription that is not an active one of the customer's, and `Invalid` for what is no
     amount, is there already, or is one too many.
     """
-    subscription = offer_of(work, customer, external_id).subscription
-    currency, number = plan_of(work, subscription).amount_currency, parse_decimal(amount.strip())
-    cents = None if number is None else multiply(number, subunits(currency))
-    if cents is None or cents <= ZERO or cents != cents.to_integral_value():
-        raise Invalid(amount="invalid_amount")
+    subscription = running_subscription(work, customer, external_id)
+    cents = typed_cents(amount, plan_of(work, subscription).amount_currency)
     alert = _own_alert(work, customer, external_id)
-    levels = (*levels_of(work, customer, external_id), int(cents))
+    levels = (*levels_of(work, customer, external_id), cents)
     thresholds = tuple(AlertThresholdInput(value=str(level)) for level in levels)
     if alert is None:
         kind = AlertType.CURRENT_USAGE_AMOUNT
@@ -248,6 +251,15 @@ def add_level(work: Work, customer: Customer, external_id: str, amount: str) -> 
         alerts.create(work, external_id, request, WhichSubscription())
     else:
         alerts.update(work, external_id, OWN_ALERT, AlertUpdate(thresholds=thresholds), WhichSubscription())
+
+
+def typed_cents(amount: str, currency: str) -> int:
+    """The cents of an amount as typed, in major units. Raises `Invalid` unless they are a whole number above 0."""
+    number = parse_decimal(amount.strip())
+    cents = None if number is None else multiply(number, subunits(currency))
+    if cents is None or cents <= ZERO or cents != cents.to_integral_value():
+        raise Invalid(amount="invalid_amount")
+    return int(cents)
 
 
 def remove_level(work: Work, customer: Customer, external_id: str, cents: str) -> None:

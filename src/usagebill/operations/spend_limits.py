@@ -10,13 +10,15 @@ from typing import Annotated, TypeVar
 from usagebill.core import limits
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.customers import Customer
-from usagebill.core.errors import Invalid, NotFound
+from usagebill.core.errors import Invalid, NotAllowed, NotFound
 from usagebill.core.plans import Plan
 from usagebill.core.spend_limits import (
     LimitInterval,
     OnReached,
+    SetBy,
     SpendLimit,
     limit_errors,
+    own_code,
     read_group,
     read_number,
     removed,
@@ -142,6 +144,26 @@ def delete_of_plan(work: Work, code: str, spend_limit_code: str) -> SpendLimit:
     return _removed(work, get_of_plan(work, code, spend_limit_code))
 
 
+def own_limits(reader: Reader, subscription: Subscription) -> dict[LimitInterval, SpendLimit]:
+    """The limits that the customer has set for the subscription."""
+    limits = reader.tx.find(SpendLimit, *of_owner(subscription))
+    return {limit.interval: limit for limit in limits if limit.set_by is SetBy.CUSTOMER}
+
+
+def set_own(work: Work, subscription: Subscription, interval: LimitInterval, cents: int) -> SpendLimit:
+    """Set or change the customer's limit for the interval. Raises `Invalid` for an amount out of range."""
+    request = SpendLimitInput(amount_cents=cents)
+    limit = own_limits(work, subscription).get(interval)
+    if limit is None:
+        return _stored(work, _read(work, _new(work, subscription, own_code(interval), interval), request, subscription))
+    return _replaced(work, limit, request, subscription)
+
+
+def remove_own(work: Work, subscription: Subscription, interval: LimitInterval) -> SpendLimit:
+    """Remove the customer's limit for the interval. Raises `NotFound`."""
+    return _removed(work, _of_code(work, subscription, own_code(interval)))
+
+
 def _page(reader: Reader, owner: Owner, paging: Paging) -> Page[SpendLimit]:
     return reader.page(SpendLimit, *of_owner(owner), paging=paging)
 
@@ -154,22 +176,24 @@ def _of_code(reader: Reader, owner: Owner, code: str) -> SpendLimit:
 
 
 def _created(work: Work, owner: Owner, request: SpendLimitInput) -> SpendLimit:
-    limit = _read(
-        work,
-        SpendLimit(
-            id=work.new_id(),
-            organization_id=work.organization.id,
-            code="",
-            interval=LimitInterval.BILLING_PERIOD,
-            customer_id=_customer_id(owner),
-            external_subscription_id=owner.external_id if isinstance(owner, Subscription) else None,
-            plan_id=owner.id if isinstance(owner, Plan) else None,
-            created_at=work.now,
-            updated_at=work.now,
-        ),
-        request,
-        owner,
+    return _stored(work, _read(work, _new(work, owner, "", LimitInterval.BILLING_PERIOD), request, owner))
+
+
+def _new(work: Work, owner: Owner, code: str, interval: LimitInterval) -> SpendLimit:
+    return SpendLimit(
+        id=work.new_id(),
+        organization_id=work.organization.id,
+        code=code,
+        interval=interval,
+        customer_id=_customer_id(owner),
+        external_subscription_id=owner.external_id if isinstance(owner, Subscription) else None,
+        plan_id=owner.id if isinstance(owner, Plan) else None,
+        created_at=work.now,
+        updated_at=work.now,
     )
+
+
+def _stored(work: Work, limit: SpendLimit) -> SpendLimit:
     work.tx.insert(limit)
     watch_limit(work, limit)
     return limit
@@ -186,7 +210,14 @@ def _customer_id(owner: Owner) -> str | None:
 
 
 def _changed(work: Work, owner: Owner, code: str, request: SpendLimitInput) -> SpendLimit:
-    limit = _read(work, replace(_of_code(work, owner, code), updated_at=work.now), request, owner)
+    limit = _of_code(work, owner, code)
+    if limit.set_by is SetBy.CUSTOMER:
+        raise NotAllowed("set_by_customer", state=limit.set_by)
+    return _replaced(work, limit, request, owner)
+
+
+def _replaced(work: Work, before: SpendLimit, request: SpendLimitInput, owner: Owner) -> SpendLimit:
+    limit = _read(work, replace(before, updated_at=work.now), request, owner)
     work.tx.replace(limit)
     forget(work, limit)
     watch_limit(work, limit)
@@ -205,6 +236,8 @@ def _read(reader: Reader, limit: SpendLimit, request: SpendLimitInput, owner: Ow
     errors: dict[str, list[str]] = {}
     if is_given(request.code):
         limit = replace(limit, code=request.code or "")
+        if limit.set_by is SetBy.CUSTOMER:
+            errors["code"] = ["value_is_reserved"]
     if is_given(request.amount_cents):
         limit = replace(limit, amount_cents=value_or(request.amount_cents, None))
         if request.amount_cents is not None and not is_given(request.units):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 from usagebill.core.billable_metrics import BillableMetric
@@ -13,7 +14,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.queries.entitlements import entitled_features
 from usagebill.queries.subscriptions import plan_of
 from usagebill.runtime.work import Reader
-from usagebill.storage.conditions import Condition, asc, eq, missing
+from usagebill.storage.conditions import Condition, asc, eq, missing, within
 
 _ORDER = (asc("created_at"), asc("id"))
 Owner = Customer | Subscription | Plan
@@ -44,10 +45,24 @@ def limits_of_usage(reader: Reader, subscription: Subscription, customer: Custom
     )
 
 
-def quotas_of_usage(reader: Reader, subscription: Subscription, metric: BillableMetric) -> list[SpendLimit]:
-    """The quotas of units of the metric that the subscription is entitled to in each of its billing periods, under the
-    code of feature and privilege.
+def quotas_of_usage(
+    reader: Reader, subscription: Subscription, metrics: Sequence[BillableMetric] | None
+) -> list[SpendLimit]:
+    """The quotas of units of the metrics, None for all, that the subscription is entitled to in each of its billing
+    periods, under the code of feature and privilege.
     """
+    if metrics is not None and not metrics:
+        return []
+    quotas = [
+        (item, privilege)
+        for item in entitled_features(reader, subscription)
+        for privilege in item.feature.privileges
+        if privilege.value_type is ValueType.INTEGER and privilege.code in item.values
+    ]
+    if metrics is None:
+        codes = {privilege.billable_metric_code for _, privilege in quotas if privilege.billable_metric_code}
+        metrics = reader.tx.find(BillableMetric, within("code", sorted(codes))) if codes else ()
+    metric_ids = {metric.code: metric.id for metric in metrics}
     return [
         SpendLimit(
             id="",
@@ -57,15 +72,12 @@ def quotas_of_usage(reader: Reader, subscription: Subscription, metric: Billable
             customer_id=subscription.customer_id,
             external_subscription_id=subscription.external_id,
             units=Decimal(item.values[privilege.code]),
-            billable_metric_id=metric.id,
+            billable_metric_id=metric_ids[privilege.billable_metric_code],
             created_at=subscription.created_at,
             updated_at=subscription.created_at,
         )
-        for item in entitled_features(reader, subscription)
-        for privilege in item.feature.privileges
-        if privilege.value_type is ValueType.INTEGER
-        and privilege.billable_metric_code == metric.code
-        and privilege.code in item.values
+        for item, privilege in quotas
+        if privilege.billable_metric_code in metric_ids
     ]
 
 

@@ -11,7 +11,7 @@ from usagebill.core.alerts import Alert
 from usagebill.core.checks import Check
 from usagebill.core.errors import NotAllowed
 from usagebill.core.holds import DEFAULT_SECONDS, Hold
-from usagebill.core.spend_limits import SpendLimit
+from usagebill.core.spend_limits import SpendLimit, Standing
 from usagebill.core.wallet_transactions import WalletConsumption, WalletTransaction
 from usagebill.core.wallets import Wallet
 from usagebill.operations import checks, holds, spend_limits, wallet_transactions, wallets
@@ -22,7 +22,7 @@ from usagebill.resources.result_views import top_up_page_view
 from usagebill.views.alerts import TriggeredAlertView, alert_view
 from usagebill.views.holds import HoldView, hold_view
 from usagebill.views.payment_providers import TopUpFailureView
-from usagebill.views.spend_limits import ReachedLimitView, check_view, spend_limit_view
+from usagebill.views.spend_limits import ReachedLimitView, StandingView, check_view, spend_limit_view, standing_view
 from usagebill.views.wallet_transactions import WalletTransactionMessage, consumption_view, wallet_transaction_details
 from usagebill.views.wallets import WalletMessage, wallet_view
 
@@ -55,12 +55,16 @@ class Alerts(Resource):
     delete_all_of_wallet = command(alerts.delete_all_of_wallet)
 
 
+def _standing_view(_: object, standing: Standing) -> StandingView:
+    return standing_view(standing)
+
+
 class SpendLimits(Resource):
     """The most that customers and subscriptions may use, and checks against it before usage happens."""
 
     permission = "alert"
 
-    views: ClassVar[Views] = {SpendLimit: spend_limit_view, Check: check_view}
+    views: ClassVar[Views] = {SpendLimit: spend_limit_view, Check: check_view, Standing: _standing_view}
     messages: ClassVar[Messages] = {
         "limit.reached": Message("All of a spend limit is used up; told once until it starts over.", ReachedLimitView),
         "limit.reset": Message("A spend limit that was reached has started over.", ReachedLimitView),
@@ -82,6 +86,7 @@ class SpendLimits(Resource):
     delete_of_subscription = command(spend_limits.delete_of_subscription)
     delete_of_plan = command(spend_limits.delete_of_plan)
     check = command(checks.check, permission="event")
+    standings = command(checks.standings_of, permission="event")
 
 
 class Holds(Resource):

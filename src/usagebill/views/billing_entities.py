@@ -55,6 +55,7 @@ class BillingEntityView(TypedDict):
     logo_url: str | None
     portal_color: str | None
     portal_frame_origins: list[str]
+    portal_spend_limits: bool
     email_texts: list[EmailTextView]
     created_at: Instant
     updated_at: Instant
@@ -102,6 +103,7 @@ def billing_entity_view(reader: Reader, entity: BillingEntity) -> BillingEntityV
         "logo_url": entity.logo_url,
         "portal_color": entity.portal_color,
         "portal_frame_origins": list(entity.portal_frame_origins),
+        "portal_spend_limits": entity.portal_spend_limits,
         "email_texts": [
             {
                 "kind": text.kind,

@@ -28,6 +28,7 @@ class SpendLimitView(TypedDict):
     group: Mapping[str, list[str]]
     on_reached: str
     grace_percent: DecimalText
+    set_by: str
     created_at: Instant
 
 
@@ -41,6 +42,7 @@ class ReachedLimitView(TypedDict):
     used: DecimalText
     interval: str
     on_reached: str
+    set_by: str
     reached_at: Instant
     resets_at: Instant | None
 
@@ -56,6 +58,7 @@ class StandingView(TypedDict):
     adds: DecimalText
     remaining: DecimalText
     on_reached: str
+    set_by: str
     allowed: bool
     resets_at: Instant | None
 
@@ -89,6 +92,7 @@ def spend_limit_view(reader: Reader, limit: SpendLimit) -> SpendLimitView:
         "group": {key: list(values) for key, values in limit.group.items()},
         "on_reached": limit.on_reached,
         "grace_percent": decimal_text(limit.grace_percent),
+        "set_by": limit.set_by,
         "created_at": instant_text(limit.created_at),
     }
 
@@ -109,6 +113,7 @@ def reached_limit_view(reader: Reader, reached: ReachedLimit) -> ReachedLimitVie
         "used": decimal_text(reached.used),
         "interval": limit.interval,
         "on_reached": limit.on_reached,
+        "set_by": limit.set_by,
         "reached_at": instant_text(reached.created_at),
         "resets_at": instant_text(reached.resets_at),
     }
@@ -127,6 +132,7 @@ def standing_view(standing: Standing) -> StandingView:
         "adds": decimal_text(standing.adds),
         "remaining": decimal_text(standing.remaining),
         "on_reached": standing.on_reached,
+        "set_by": standing.set_by,
         "allowed": not standing.refuses,
         "resets_at": instant_text(standing.resets_at),
     }

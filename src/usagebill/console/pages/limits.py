@@ -17,7 +17,7 @@ from usagebill.console.seat import Seat
 from usagebill.console.visits import Visit
 from usagebill.core.errors import BillingError, Forbidden
 from usagebill.core.numbers import round_cents
-from usagebill.core.spend_limits import LimitInterval, Measure, OnReached
+from usagebill.core.spend_limits import LimitInterval, Measure, OnReached, SetBy
 
 _MOST = 100
 _CODE = Field("code", "Code", required=True, hint="What refusals and programs call it")
@@ -78,24 +78,30 @@ def standings(seat: Seat, subscription: Mapping[str, Any]) -> Sequence[tuple[str
     nothing for those who may not read events.
     """
     try:
-        check = seat.previewed(
-            "spend_limits.check", external_subscription_id=subscription["external_id"], amount_cents=0
-        )
+        found = seat.previewed("spend_limits.standings", subscription["external_id"])
     except BillingError:
         # Limits are asked of usage of a running period alone.
         return ()
 
     def shown(value: str, measure: str) -> str:
-        return money(round_cents(Decimal(value)), check["currency"]) if measure == Measure.CENTS else number(value)
+        return (
+            money(round_cents(Decimal(value)), subscription["plan_amount_currency"])
+            if measure == Measure.CENTS
+            else number(value)
+        )
 
     return [
         (
-            item["code"],
+            _titled(item),
             [shown(item[name], item["measured_in"]) for name in ("limit", "used", "held", "remaining")],
             item["resets_at"] or "",
         )
-        for item in check["limits"]
+        for item in found
     ]
+
+
+def _titled(item: Mapping[str, Any]) -> str:
+    return f"{item['code']} (set by the customer)" if item["set_by"] == SetBy.CUSTOMER else item["code"]
 
 
 def _shown(owner: Owner, visit: Visit, problem: str = "", status: int = 200) -> Response:

@@ -23,6 +23,7 @@ from usagebill.core.events import Event
 from usagebill.core.formulas import escaped
 from usagebill.core.numbers import decimal_text
 from usagebill.operations.emails.usage_levels import can_be_told
+from usagebill.operations.own_limits import has_limits
 from usagebill.operations.portal import Place, RunningUsage, events_of, running_usage
 from usagebill.operations.self_service import Offer, add_level, levels_of, offer_of, remove_level
 from usagebill.portal.pages.page import Page
@@ -35,14 +36,15 @@ _MOST_EVENTS = 50
 def _shown(visit: Visit, problem: bool = False) -> Response:
     external_id = visit.named("external_id")
 
-    def read(reader: Reader, place: Place) -> tuple[RunningUsage, list[Event], Offer, Sequence[int] | None]:
+    def read(reader: Reader, place: Place) -> tuple[RunningUsage, list[Event], Offer, Sequence[int] | None, bool]:
         running = running_usage(reader, place.customer, external_id)
         events = events_of(reader, running, at_most=_MOST_EVENTS)
         is_told = visit.billing.mailer is not None and can_be_told(reader, place.customer)
         levels = levels_of(reader, place.customer, external_id) if is_told else None
-        return running, events, offer_of(reader, place.customer, external_id), levels
+        offer = offer_of(reader, place.customer, external_id)
+        return running, events, offer, levels, has_limits(reader, place, offer.subscription)
 
-    place, (running, events, offer, levels) = visit.reading(read)
+    place, (running, events, offer, levels, is_limited) = visit.reading(read)
     used, locale = running.usage, place.locale
     first, last = (local_date(at, place.zone) for at in (used.start, used.end))
     return visit.page(
@@ -55,6 +57,7 @@ def _shown(visit: Visit, problem: bool = False) -> Response:
         name=running.subscription.name or running.plan.invoice_display_name or running.plan.name,
         external_id=external_id,
         has_offers=bool(offer.plans),
+        has_limits=is_limited,
         amount=money_text(used.amount_cents, used.currency, locale),
         with_taxes=money_text(used.amount_cents + used.taxes_amount_cents, used.currency, locale)
         if used.taxes_amount_cents

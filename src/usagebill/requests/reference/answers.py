@@ -26,7 +26,7 @@ from usagebill.core.price_versions import KINDS
 from usagebill.core.provider_requests import PayableType
 from usagebill.core.recurring_rules import RuleStatus
 from usagebill.core.security_logs import LOG_TYPES
-from usagebill.core.spend_limits import Measure, Refusal
+from usagebill.core.spend_limits import Measure, Refusal, SetBy
 from usagebill.core.statuses import ChargeStatus, PaymentStatus, SyncStatus, TaxStatus
 from usagebill.core.subscriptions import BillFrom, SubscriptionStatus
 from usagebill.core.sync_connections import KINDS as SYNC_KINDS, SyncSubject
@@ -575,6 +575,7 @@ SHOWN: Mapping[str, Field | str] = {
     "triggered_at": Field("When the thresholds were crossed."),
     # Spend limits and checks
     "SpendLimit.group": Field("The values of properties of which alone usage counts; empty if all does."),
+    "set_by": Field("Who set the limit: you, or the customer in the portal.", values=tuple(SetBy)),
     "SpendLimit.billable_metric_code": Field("The metric whose usage counts; null if all does."),
     "Hold.status": Field("Whether it is open, or how it ended.", values=tuple(HoldStatus)),
     "Hold.billable_metric_code": Field("The metric whose usage is held; null for a bare amount."),

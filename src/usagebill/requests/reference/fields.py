@@ -205,6 +205,9 @@ FIELDS: Mapping[str, Field] = {
         default="none",
         example=["https://app.acme.example"],
     ),
+    "portal_spend_limits": Field(
+        "Whether customers set spend limits of their own in the customer portal.", default="false"
+    ),
     "offered_in_portal": Field(
         "Whether customers may change to this plan, and from it, in the customer portal.", default="false"
     ),

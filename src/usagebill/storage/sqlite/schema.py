@@ -42,7 +42,7 @@ from usagebill.storage.tables import TABLES, Table, table_of
 
 _log = Log("usagebill.storage")
 
-VERSION = 86
+VERSION = 87
 # Versions that only add what processes of the one before neither need nor have to keep up: new tables, or columns whose
 # default is right for whatever they write. These processes go on beside it, so that such an upgrade can roll.
 ROLLING: frozenset[int] = frozenset()
