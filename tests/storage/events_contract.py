@@ -526,6 +526,7 @@ class EventsContract:
         latest=st.one_of(st.none(), instants),
         known_at=st.one_of(st.none(), st.none(), instants),
         after=st.one_of(st.none(), arrivals),
+        first_start=st.one_of(st.none(), instants),
         first_end=instants,
         until=st.one_of(st.none(), arrivals),
         position=st.one_of(st.none(), st.tuples(st.booleans(), st.integers(0, 11))),
@@ -550,6 +551,7 @@ class EventsContract:
         latest: datetime | None,
         known_at: datetime | None,
         after: Arrival | None,
+        first_start: datetime | None,
         first_end: datetime,
         until: Arrival | None,
         position: tuple[bool, int] | None,
@@ -579,6 +581,7 @@ class EventsContract:
             latest=latest,
             known_at=known_at,
             after=after,
+            first_start=first_start,
             first_end=first_end,
             until=until,
             up_to=place if position and position[0] else None,
@@ -794,6 +797,27 @@ class EventsContract:
         assert known(1) == stored[2] - 1
         assert known(5) == stored[3]
         assert known(5, sequence=stored[3]) == stored[3]
+
+    def test_the_latest_event_that_lay_ahead_of_the_clock(
+        self, organization: Organization, other: Organization
+    ) -> None:
+        organization.append(
+            event(organization.id, 1, at=second(5), received=second(1)),
+            event(organization.id, 2, at=second(7), received=second(4)),
+            event(organization.id, 3, at=second(9), received=second(9)),
+            event(organization.id, 4, at=second(8), received=second(1), code="other"),
+            event(organization.id, 5, at=second(8), received=second(1), subscription="other"),
+        )
+        other.append(event(other.id, 6, at=second(8), received=second(1)))
+
+        def latest(received_before: int, earliest: int = 0, latest: int = 99) -> datetime | None:
+            bounds = second(earliest), second(latest), second(received_before)
+            return organization.ask(lambda tx: tx.events.latest_ahead("sub", "calls", *bounds))
+
+        assert latest(99) == second(7)
+        assert latest(4) == second(5)
+        assert latest(99, latest=6) == second(5)
+        assert latest(1) is latest(99, earliest=8) is None
 
     # Ranges
 

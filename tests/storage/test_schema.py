@@ -406,6 +406,7 @@ TABLES_OF_VERSIONS = {
     85: "a29c6d16cee05f55",
     86: "4376bfccf6c8cf3d",
     87: "6f69e0c321a6f81c",
+    88: "01202bfe5a1f7a38",
 }
 
 

@@ -875,6 +875,7 @@ questions = st.builds(
     latest=st.one_of(st.none(), hours),
     known_at=st.one_of(st.none(), st.none(), hours),
     after=st.one_of(st.none(), st.none(), arrivals),
+    first_start=st.one_of(st.none(), st.none(), hours),
     first_end=hours,
     until=st.one_of(st.none(), st.none(), arrivals),
     bucket=st.one_of(st.just(EventScope(matches={})), some_bucket),

@@ -23,6 +23,7 @@ from typing import Protocol, TypeVar
 from usagebill.core.activation import ActivationRule
 from usagebill.core.days import local_date
 from usagebill.core.events import cut_to_seconds
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.life_cycles import following
 from usagebill.core.periods import BillingTime, Cycle, Interval, Succession
 from usagebill.core.plans import Plan, UsageThreshold
@@ -135,6 +136,19 @@ def billed_since(subscription: Subscription) -> datetime:
 def known_since(subscription: Subscription) -> datetime:
     """Since when runs bill a subscription: since it was created and active."""
     return max(subscription.created_at, subscription.activated_at or subscription.created_at)
+
+
+def bills_at_once_since(subscription: Subscription) -> datetime:
+    """The instant from which events are received that charges in advance bill as they come.
+
+    What came at the very instant of a start by a request came before it; a start that was due comes first. What comes
+    from the midnight of a downgrade on waits for the run that applies it.
+    """
+    begun, created_at = known_since(subscription), subscription.created_at
+    if subscription.billed_from is not None and subscription.billed_from < begun:
+        return subscription.billed_from
+    was_due = created_at < begun == subscription.started_at
+    return begun if was_due else begun + MICROSECOND
 
 
 class SubscriptionStatus(StrEnum):

@@ -90,7 +90,8 @@ class Service:
     `is_charged`: its plan charges for the metric in question in arrears, with `by_event_prices` one of these charges by
     the events' own prices. Events before `closed_before` were billed before that metric could be counted. `advance`:
     the times in which the metric is or was charged in advance; events received in none of them had no fee. `closings`:
-    its billed periods. Events in arrears from `ahead_from` on lie ahead of the clock.
+    its billed periods. `billed_before`: the times in which plans that it followed charged in advance: events that lay
+    ahead then had fees of those. Events in arrears from `ahead_from` on lie ahead of the clock.
     """
 
     start: datetime
@@ -99,6 +100,7 @@ class Service:
     closed_before: datetime | None = None
     advance: tuple[Advance, ...] = ()
     closings: tuple[Closing, ...] = ()
+    billed_before: tuple[Advance, ...] = ()
     by_event_prices: bool = False
     ahead_from: datetime | None = None
 
@@ -421,12 +423,13 @@ def _by_receipt(
 
     The others are unbilled for `reason`, or billed without one; `by_event_prices` is of the charges in arrears.
     """
-    instants = {instant for time in service.advance for instant in (time.since, time.until)}
+    times = (*service.advance, *service.billed_before)
+    instants = {instant for time in times for instant in (time.since, time.until)}
     edges = sorted(instant for instant in instants if instant is not None and instant != _ALWAYS)
     stretches: list[Stretch] = []
     for start, end in pairwise([None, *edges, None]):
         at = _ALWAYS if start is None else start
-        charged = [time for time in service.advance if time.since <= at and (time.until is None or at < time.until)]
+        charged = [time for time in times if time.since <= at and (time.until is None or at < time.until)]
         because = None if charged else reason
         priced = by_event_prices or any(time.by_event_prices for time in charged)
         last = stretches[-1] if stretches else None

@@ -17,7 +17,14 @@ from usagebill.core.near_names import near_name
 from usagebill.core.periods import Succession
 from usagebill.core.plans import Charge, Plan
 from usagebill.core.pricing import MODELS
-from usagebill.core.subscriptions import ACTIVATED, Subscription, begins_at, subscription_at
+from usagebill.core.subscriptions import (
+    ACTIVATED,
+    Subscription,
+    begins_at,
+    bills_at_once_since,
+    known_since,
+    subscription_at,
+)
 from usagebill.core.unbilled import (
     Advance,
     Closing,
@@ -135,6 +142,7 @@ def _service(reader: Reader, subscription: Subscription, code: str, metric: Bill
         by_event_prices=any(_takes_event_prices(charge) and not charge.pay_in_advance for charge in charges),
         closed_before=_billing_from(reader, subscription) if is_charged else None,
         advance=advance,
+        billed_before=_billed_before(reader, subscription, code),
         ahead_from=reader.now + _AHEAD,
         closings=without_overlaps(
             closing._replace(
@@ -198,8 +206,7 @@ def _in_advance(reader: Reader, subscription: Subscription, code: str) -> tuple[
 
     An override takes over from the plan that it was made of. What came at the very instant of a change came before it.
     """
-    started_at = subscription.started_at or subscription.created_at
-    begun = subscription.activated_at or subscription.created_at
+    begun = bills_at_once_since(subscription)
     plan = reader.tx.get(Plan, subscription.plan_id, deleted=True)
     plans: list[tuple[str, datetime | None]] = [(subscription.plan_id, None)]
     if plan is not None and plan.parent_id is not None and plan.created_at > begun:
@@ -211,15 +218,31 @@ def _in_advance(reader: Reader, subscription: Subscription, code: str) -> tuple[
             metric = reader.tx.get(BillableMetric, charge.billable_metric_id, deleted=True)
             if metric is None or metric.code != code:
                 continue
-            if charge.deleted_at is not None and charge.deleted_at < begun:
+            if charge.deleted_at is not None and charge.deleted_at < known_since(subscription):
                 continue  # It was gone when the first events of the subscription were billed.
             added = max(metric.created_at, charge.created_at)
-            since = added + MICROSECOND if added > begun else begun
+            since = max(begun, added + MICROSECOND)
             ends = [instant + MICROSECOND for instant in (charge.deleted_at, replaced_at) if instant is not None]
             caught_up = caught_up_from(reader, subscription) if since == begun else None
-            # Events of a subscription that is to start have their fees as they come, whatever their time.
-            since = since if since > started_at else subscription.created_at
             times.append(Advance(since, min(ends, default=None), _takes_event_prices(charge), caught_up))
+    return tuple(times)
+
+
+def _billed_before(reader: Reader, subscription: Subscription, code: str) -> tuple[Advance, ...]:
+    """The times before the subscription in which events with this code had fees of the plans that it followed."""
+    times: list[Advance] = []
+    following = subscription
+    while following.previous_subscription_id is not None:
+        before = reader.tx.get(Subscription, following.previous_subscription_id)
+        if before is None:
+            break
+        until = bills_at_once_since(following)
+        times += [
+            time._replace(until=until if time.until is None else min(time.until, until), caught_up_from=None)
+            for time in _in_advance(reader, before, code)
+            if time.since < until
+        ]
+        following = before
     return tuple(times)
 
 

@@ -6,12 +6,15 @@ from dataclasses import replace
 from datetime import datetime
 
 from usagebill.core.aggregation import Window
+from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.events import cut_to_seconds
+from usagebill.core.instants import MICROSECOND
 from usagebill.core.plans import Charge
-from usagebill.core.subscriptions import Subscription, known_since
+from usagebill.core.subscriptions import Subscription, begins_at, bills_at_once_since, known_since
 from usagebill.queries.past_starts import caught_up_from
 from usagebill.runtime.work import Reader
-from usagebill.storage.event_queries import Arrival, EventQuery
+from usagebill.storage.conditions import eq
+from usagebill.storage.event_queries import Arrival, EventQuery, EventRange
 
 
 def priced_events(
@@ -21,26 +24,89 @@ def priced_events(
 
     A recurring metric carries those over: from the next period on they are renewed like all others.
     """
-    came_before, dated_before = _too_early(reader, subscription, charge)
-    if dated_before is None or dated_before < cut_to_seconds(window.start):
+    begun = bills_at_once_since(subscription)
+    since = begun if charge.created_at < begun else max(begun, _first_made(reader, charge) + MICROSECOND)
+    caught_up = caught_up_from(reader, subscription) if since == begun else None
+    start = cut_to_seconds(window.start)
+    if caught_up is not None:
+        return question if caught_up < start else _without(question, since, None, caught_up)
+    is_late = since > begun or (
+        subscription.started_at is not None and subscription.started_at < known_since(subscription)
+    )
+    if is_late and start < since:
+        # What it carries from before is not billed either.
+        ahead = _latest_ahead(reader, question, since, window.end, received_before=since)
+        return _without(question, since, None, since if ahead is None else ahead + MICROSECOND)
+    if subscription.origin is not None and window.start == begins_at(subscription):
+        start = window.start  # The second before is that of the plan before, with which this one opens.
+    latest = _latest_ahead(reader, question, start, window.end, received_before=since)
+    if latest is None and start < since:
+        latest = _latest(reader, question, start, since - MICROSECOND, received_before=since)
+    return question if latest is None else _without(question, since, start, latest + MICROSECOND)
+
+
+def unpaid_events(
+    reader: Reader, subscription: Subscription, metric: BillableMetric, window: Window, question: EventQuery
+) -> EventQuery:
+    """`question` about usage in arrears in `window`, without the events that came before a change of plan and lay ahead
+    of it, if the plan before billed them in advance and nothing else of them.
+    """
+    if subscription.origin is None or metric.recurring:
         return question
-    since = Arrival(at=came_before, id="")
+    since = bills_at_once_since(subscription)
+    latest = _latest_ahead(reader, question, window.start, window.end, received_before=since)
+    if latest is None or not _was_paid_in_advance(reader, subscription, metric, since):
+        return question
+    return _without(question, since, window.start, latest + MICROSECOND)
+
+
+def _was_paid_in_advance(reader: Reader, subscription: Subscription, metric: BillableMetric, until: datetime) -> bool:
+    """Whether the plan before charged for the metric in advance alone when it ended."""
+    before = reader.tx.get(Subscription, subscription.previous_subscription_id or "")
+    if before is None:
+        return False
+    charges = reader.tx.find(Charge, eq("plan_id", before.plan_id), eq("billable_metric_id", metric.id), deleted=True)
+    then = [
+        charge
+        for charge in charges
+        if charge.created_at < until and (charge.deleted_at is None or charge.deleted_at >= until)
+    ]
+    return bool(then) and all(charge.pay_in_advance for charge in then)
+
+
+def _without(question: EventQuery, since: datetime, start: datetime | None, end: datetime) -> EventQuery:
+    """`question` without the events dated from `start` to before `end` that were received before `since`."""
+    arrival = Arrival(at=since, id="")
     if question.after is not None and question.first_end is not None:
-        since = max(question.after, since, key=lambda arrival: (arrival.at, arrival.id))
-        dated_before = max(question.first_end, dated_before)
-    return replace(question, after=since, first_end=dated_before)
+        arrival = max(question.after, arrival, key=lambda arrival: (arrival.at, arrival.id))
+        start, end = None, max(question.first_end, end)
+    return replace(question, after=arrival, first_start=start, first_end=end)
 
 
-def _too_early(reader: Reader, subscription: Subscription, charge: Charge) -> tuple[datetime, datetime | None]:
-    """Events that came before the first instant and are dated before the second have no fee; None: all have one."""
-    begun = known_since(subscription)
-    if charge.created_at > begun:
-        made = _first_made(reader, charge)
-        if made > begun:
-            return made, made
-    if subscription.started_at is None or subscription.started_at >= begun:
-        return begun, None
-    return begun, caught_up_from(reader, subscription) or begun
+def _latest_ahead(
+    reader: Reader, question: EventQuery, earliest: datetime, latest: datetime, *, received_before: datetime
+) -> datetime | None:
+    """The latest timestamp of the events that came before an instant and lay ahead of the clock."""
+    name, code = question.external_subscription_id, question.code
+    return reader.cached(
+        ("latest ahead", name, code, earliest, latest, received_before),
+        lambda: reader.tx.events.latest_ahead(name, code, earliest, latest, received_before),
+    )
+
+
+def _latest(
+    reader: Reader, question: EventQuery, earliest: datetime, latest: datetime, *, received_before: datetime
+) -> datetime | None:
+    """The latest timestamp of the events of a second that came before an instant."""
+    wanted = EventRange(
+        external_subscription_id=question.external_subscription_id,
+        code=question.code,
+        earliest=earliest,
+        latest=latest,
+        received_before=received_before,
+    )
+    found = reader.cached(("latest", wanted), lambda: reader.tx.events.in_ranges([wanted], limit=1))
+    return found[0][1].timestamp if found else None
 
 
 def _first_made(reader: Reader, charge: Charge) -> datetime:

@@ -326,7 +326,7 @@ def _digest(charge: Charge, metric: BillableMetric, question: EventQuery, keys: 
         question.latest,
         question.until,
         question.after,
-        question.first_end,
+        question.first_end if question.first_start is None else (question.first_start, question.first_end),
         _sorted(question.bucket.matches),
         [_sorted(exclude) for exclude in question.bucket.excludes],
         tuple(keys),

@@ -52,7 +52,7 @@ from usagebill.rating.charge_scope import ChargeScope
 from usagebill.rating.free_usage import Totals, first_totals
 from usagebill.rating.handover import own_events
 from usagebill.rating.ledger import Ledger
-from usagebill.rating.priced_events import priced_events
+from usagebill.rating.priced_events import priced_events, unpaid_events
 from usagebill.rating.prorated_usage import count_by_day, is_counted_by_day
 from usagebill.runtime.work import Reader
 from usagebill.storage.event_queries import ALL_EVENTS, COUNTED, EventQuery
@@ -215,6 +215,8 @@ def _question(
     question = own_events(reader, scope.subscription, metric, question, scope.billed_at, scope.neighbours)
     if charge.pay_in_advance and scope.current:
         question = priced_events(reader, scope.subscription, charge, scope.window, question)
+    elif not charge.pay_in_advance:
+        question = unpaid_events(reader, scope.subscription, metric, scope.window, question)
     return question if scope.counted_until is None else replace(question, latest=scope.counted_until)
 
 

@@ -76,11 +76,11 @@ class EventQuery:
 
     `earliest` and `latest` bound the timestamp, both inclusive (None: no bound); `up_to` excludes events later in time
     (`Event.order`) than that one, and `before` excludes it too. `known_at` excludes events received after that instant.
-    Events before `first_end` count only if received later than `after`; events in the second of `latest` only if
-    received no later than `until`. Events are in `bucket`; the text forms of properties in `only` are limited to the
-    values there, None meaning missing, null or empty. The result has one entry per group of values of `group_keys`.
-    `field_name` is the aggregated property. Prices sent with events (dynamic charges) are added up only if `amounts` is
-    set. A weighted sum counts events before `held_from` as if they were at that instant.
+    Events from `first_start` (None: any) to before `first_end` count only if received later than `after`; events in the
+    second of `latest` only if received no later than `until`. Events are in `bucket`; the text forms of properties in
+    `only` are limited to the values there, None meaning missing, null or empty. The result has one entry per group of
+    values of `group_keys`. `field_name` is the aggregated property. Prices sent with events (dynamic charges) are added
+    up only if `amounts` is set. A weighted sum counts events before `held_from` as if they were at that instant.
     """
 
     code: str
@@ -93,6 +93,7 @@ class EventQuery:
     before: Event | None = None
     known_at: datetime | None = None
     after: Arrival | None = None
+    first_start: datetime | None = None
     first_end: datetime | None = None
     until: Arrival | None = None
     bucket: EventScope = ALL_EVENTS
@@ -155,6 +156,7 @@ def concerns(question: EventQuery, event: Event) -> bool:
             question.after is None
             or question.first_end is None
             or event.timestamp >= question.first_end
+            or (question.first_start is not None and event.timestamp < question.first_start)
             or (event.created_at, event.id) > (question.after.at, question.after.id)
         )
         and (

@@ -282,6 +282,13 @@ class EventLog(Protocol):
     def count_in_ranges(self, ranges: Sequence[EventRange], *, received_from: datetime | None = None) -> list[int]:
         """The number of events in each range that were received at `received_from` or later."""
 
+    def latest_ahead(
+        self, external_subscription_id: str, code: str, earliest: datetime, latest: datetime, received_before: datetime
+    ) -> datetime | None:
+        """The latest timestamp, from `earliest` to `latest`, of events received before an instant that lay ahead of the
+        clock then; None if there are none. Only events that lay ahead are read.
+        """
+
     def known_up_to(self, question: EventQuery, sequence: int) -> int:
         """The sequence number up to which all events were received by the query's `known_at`; at least `sequence`.
 

@@ -30,7 +30,7 @@ from usagebill.operations.invoices.undoing import release
 from usagebill.operations.payment_status import due_changed
 from usagebill.operations.subscriptions.change import cancel_downgrade, end_for
 from usagebill.operations.subscriptions.schedule import schedule
-from usagebill.operations.subscriptions.start import bill_start
+from usagebill.operations.subscriptions.start import bill_start, divide_time
 from usagebill.operations.wallet_ledger import want_refresh
 from usagebill.queries.contracts import contract_of, refreshed
 from usagebill.queries.invoices import find_invoice
@@ -108,6 +108,7 @@ def _activate(work: Work, subscription: Subscription, invoice: Invoice) -> None:
     if follows and previous is not None:
         end_for(work, contract_of(work, previous))
     contract = contract_of(work, active)
+    divide_time(work, contract)
     issue(work, paid_today(work, invoice), contracts=[contract], may_be_empty=False)
     work.emit("subscription.started", partial(entitled_subscription, work, active), active.id)
     contract = _billed_from_now(work, contract) if follows else _billed_since(work, contract)

@@ -35,11 +35,18 @@ def start(
     active = started(subscription, started_at, work.now, billed_from=billed_from)
     work.tx.replace(active)
     contract = contract_of(work, active)
+    divide_time(work, contract)
     note_units(work, contract)
     schedule(work, contract)
     watch_subscription(work, active)
     work.emit("subscription.started", lambda: entitled_subscription(work, active), active.id)
     return contract
+
+
+def divide_time(work: Work, contract: Contract) -> None:
+    """Tell what is received before a start from what comes after it, if charges in advance bill only that."""
+    charges = plan_definition(work, contract.plan.id, contract.plan).charges
+    work.divides_time |= any(charge.pay_in_advance for charge in charges)
 
 
 def note_units(work: Work, contract: Contract) -> None:

@@ -12,7 +12,7 @@ from usagebill.core.fees import Fee
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.plans import Charge
 from usagebill.core.recounts import is_alone
-from usagebill.core.subscriptions import Subscription
+from usagebill.core.subscriptions import Subscription, bills_at_once_since
 from usagebill.core.tasks import ProcessEvents
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import eq, present
@@ -47,10 +47,11 @@ def lost_events(reader: Reader, subscription: Subscription) -> Iterator[Finding]
             earliest=cut_to_seconds(subscription.started_at),
             latest=subscription.terminated_at,
         )
-        since = max(charge.created_at, charge.updated_at, metric.updated_at, subscription.created_at)
+        changed = max(charge.created_at, charge.updated_at, metric.updated_at)
         for event in reader.tx.events.scan(question):
             if (
-                event.created_at > since
+                event.created_at > changed
+                and event.created_at >= bills_at_once_since(subscription)
                 and (charge.id, event.transaction_id) not in billed
                 and counts(metric.aggregation_type, metric.field_name, event)
                 and is_alone(of_same_id, subscription, event)

@@ -96,6 +96,8 @@ CREATE UNIQUE INDEX IF NOT EXISTS events_transaction ON events (
 CREATE INDEX IF NOT EXISTS events_usage ON events (
     organization_id, external_subscription_id, code, timestamp, created_at);
 CREATE INDEX IF NOT EXISTS events_listed ON events (organization_id, timestamp);
+CREATE INDEX IF NOT EXISTS events_ahead ON events (
+    organization_id, external_subscription_id, code, timestamp, created_at) WHERE timestamp > created_at;
 CREATE INDEX IF NOT EXISTS events_stored ON events (organization_id, external_subscription_id, code, sequence)
     WHERE in_advance;
 CREATE INDEX IF NOT EXISTS events_uncounted ON events (organization_id, external_subscription_id, code, timestamp)

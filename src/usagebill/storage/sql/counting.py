@@ -539,6 +539,8 @@ class EventCounts:
             tests.append(f"created_at <= {statement.number(microseconds(question.known_at))}")
         if question.after is not None and question.first_end is not None:
             later = f"(created_at, id) > {_arrival(statement, question.after)}"
+            if question.first_start is not None:
+                later = f"{later} OR timestamp < {statement.number(microseconds(question.first_start))}"
             tests.append(f"(timestamp >= {statement.number(microseconds(question.first_end))} OR {later})")
         if question.until is not None and question.last_start is not None:
             earlier = f"(created_at, id) <= {_arrival(statement, question.until)}"

@@ -270,6 +270,22 @@ class SqlEvents(ABC):
                 update = f"UPDATE events SET uncounted = {is_marked} WHERE {' AND '.join(tests)}"
                 self._runner.execute(*statement.finished(update))
 
+    def latest_ahead(
+        self, external_subscription_id: str, code: str, earliest: datetime, latest: datetime, received_before: datetime
+    ) -> datetime | None:
+        row = self._runner.execute(
+            f"SELECT timestamp FROM {self._dialect.ahead} WHERE organization_id = ? AND external_subscription_id = ?"
+            " AND code = ? AND timestamp > created_at AND timestamp >= ? AND timestamp <= ? AND created_at < ?"
+            " ORDER BY timestamp DESC LIMIT 1",
+            (
+                self._organization_id,
+                external_subscription_id,
+                code,
+                *(microseconds(at) for at in (earliest, latest, received_before)),
+            ),
+        ).fetchone()
+        return None if row is None else instant(row[0])
+
     def known_up_to(self, question: EventQuery, sequence: int) -> int:
         if question.known_at is not None:
             unknown = self._number(

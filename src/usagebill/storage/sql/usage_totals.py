@@ -268,6 +268,8 @@ class TotalsDialect(Dialect):
     # Events of all subscriptions by time; those that are marked, and the mark.
     listed: ClassVar[str]
     marked: ClassVar[str]
+    # Those that lay ahead of the clock when they were received.
+    ahead: ClassVar[str]
     is_marked: ClassVar[str]
     # The members of a JSON array as rows, in the column `value`.
     rows_in: ClassVar[str]

@@ -42,7 +42,7 @@ from usagebill.storage.tables import TABLES, Table, table_of
 
 _log = Log("usagebill.storage")
 
-VERSION = 87
+VERSION = 88
 # Versions that only add what processes of the one before neither need nor have to keep up: new tables, or columns whose
 # default is right for whatever they write. These processes go on beside it, so that such an upgrade can roll.
 ROLLING: frozenset[int] = frozenset()
@@ -427,6 +427,8 @@ CREATE INDEX IF NOT EXISTS events_stored ON events (organization_id, external_su
 CREATE INDEX IF NOT EXISTS events_uncounted ON events (organization_id, external_subscription_id, code, timestamp)
     WHERE uncounted = 1;
 CREATE INDEX IF NOT EXISTS events_listed ON events (organization_id, timestamp, code);
+CREATE INDEX IF NOT EXISTS events_ahead ON events (
+    organization_id, external_subscription_id, code, timestamp, created_at) WHERE timestamp > created_at;
 """
 
 

@@ -19,7 +19,7 @@ class PostgresDialect(TotalsDialect):
 
     numbers_by_organization = True
     apart = " OFFSET 0"
-    by_time = listed = marked = in_advance = newest = "events"
+    by_time = listed = marked = ahead = in_advance = newest = "events"
     is_marked = "uncounted"
     rows_in = "json_array_elements({}::json) AS listed (value)"
     is_in_advance = "in_advance"

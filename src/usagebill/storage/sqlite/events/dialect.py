@@ -107,6 +107,7 @@ class SqliteDialect(TotalsDialect):
     by_time = "events INDEXED BY events_usage"
     listed = "events INDEXED BY events_listed"
     marked = "events INDEXED BY events_uncounted"
+    ahead = "events INDEXED BY events_ahead"
     is_marked = "uncounted = 1"
     rows_in = "json_each({})"
     in_advance = "events INDEXED BY events_stored"
