@@ -4,13 +4,16 @@ on one fee or on the list of unbilled events, and usage shows what is billed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import permutations
 from typing import Any, NamedTuple
 
 import pytest
 from tests.scenarios import Scenario, charge_in_advance_on, charge_on
+
+
+Step = tuple[str, Callable[[], object]]
 
 
 class Books(NamedTuple):
@@ -81,7 +84,8 @@ def test_what_comes_before_a_subscription_is_made_is_shown_only_if_it_is_billed(
         def subscribe() -> None:
             box.subscribe(**({} if starts is None else {"subscription_at": day(starts)}))
 
-        for at, act in sorted([(comes, lambda: send(box, day(dated))), (made, subscribe)], key=lambda step: step[0]):
+        steps: list[Step] = [(comes, lambda: send(box, day(dated))), (made, subscribe)]
+        for at, act in sorted(steps, key=lambda step: step[0]):
             box.travel_to(day(at))
             act()
         box.travel_to(day("20T00:00:00"))
@@ -96,7 +100,7 @@ def test_on_a_clock_that_stands_still_what_is_there_first_decides(order: tuple[s
         box.customer()
         metric = box.metric("calls")
         box.plan()
-        acts = {
+        acts: dict[str, Callable[[], object]] = {
             "charge": lambda: box.post("/plans/basic/charges", charge=charged(box, metric, in_advance=True)),
             "subscription": box.subscribe,
             "event": lambda: send(box, "2024-10-01T00:00:00Z"),
@@ -159,7 +163,7 @@ def test_what_comes_before_a_change_of_plan_and_lies_ahead_of_it_is_billed_once_
         box.plan(charged(box, metric, in_advance=old), code="old", amount_cents=amounts[0])
         box.plan(charged(box, metric, in_advance=new), code="new", amount_cents=amounts[1])
         box.subscribe("old")
-        steps = [(comes, lambda: send(box, dated)), (asked, lambda: box.subscribe("new"))]
+        steps: list[Step] = [(comes, lambda: send(box, dated)), (asked, lambda: box.subscribe("new"))]
         for at, act in sorted(steps, key=lambda step: step[0]):
             box.travel_to(at)
             act()
