@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import pytest
 from tests.scenarios import Scenario, charge_in_advance_on, charge_on
 
-
 Step = tuple[str, Callable[[], object]]
 
 
