@@ -39,7 +39,7 @@ Cost = tuple[float, float]
 
 
 @contextmanager
-def _running(*command: str) -> Iterator[subprocess.Popen[str]]:
+def running(*command: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [sys.executable, "-m", *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -50,7 +50,7 @@ def _running(*command: str) -> Iterator[subprocess.Popen[str]]:
         process.wait()
 
 
-def _host_and_port(url: str) -> tuple[str, int]:
+def host_and_port(url: str) -> tuple[str, int]:
     host, _, port = url.strip().removeprefix("http://").rpartition(":")
     return host, int(port)
 
@@ -58,17 +58,17 @@ def _host_and_port(url: str) -> tuple[str, int]:
 @contextmanager
 def usagebill_server(path: Path) -> Iterator[Address]:
     """`usagebill serve` on a new file."""
-    with _running("usagebill", "serve", "--db", str(path), "--port", "0", "--json") as process:
+    with running("usagebill", "serve", "--db", str(path), "--port", "0", "--json") as process:
         assert process.stdout is not None
         started = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
-        yield (*_host_and_port(started["url"]), "/api/v1", started["api_key"], process.pid)
+        yield (*host_and_port(started["url"]), "/api/v1", started["api_key"], process.pid)
 
 
 @contextmanager
 def bare_server(path: Path) -> Iterator[Address]:
-    with _running("benchmarks.bare_server", str(path)) as process:
+    with running("benchmarks.bare_server", str(path)) as process:
         assert process.stdout is not None
-        yield (*_host_and_port(process.stdout.readline()), "", "none", process.pid)
+        yield (*host_and_port(process.stdout.readline()), "", "none", process.pid)
 
 
 Server = Callable[[Path], AbstractContextManager[Address]]
