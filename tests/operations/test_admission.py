@@ -254,3 +254,26 @@ def test_fees_of_single_events_take_whole_cents_of_credits(box: Scenario) -> Non
     box.post("/wallets", wallet={**wallet, "hard_stop": True})
     answer = send_batch(box, *(event(name) for name in "abcde"))
     assert names(answer) == (["a", "b", "c"], [(3, "insufficient_credits"), (4, "insufficient_credits")])
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_usage_of_less_than_half_a_cent_needs_credits_too(box: Scenario, together: bool) -> None:
+    """At 0.2 cents an event, one cent pays for five of them, and none for nothing."""
+    box.plan(charge_on(box.metric("gb"), amount="0.002"))
+    box.subscribe()
+    wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "hard_stop": True}
+    made = box.post("/wallets", wallet=wallet)["wallet"]
+    hold = {"external_subscription_id": "sub", "code": "gb", "units": 1}
+    assert box.post("/holds", 402, hold=hold)["code"] == send(box, event("a"), 402)["code"] == "insufficient_credits"
+    send(box, event("free", 0))
+    box.post("/wallet_transactions", wallet_transaction={"wallet_id": made["svc_id"], "granted_credits": "0.01"})
+    if together:
+        stored, refused = names(send_batch(box, *(event(name) for name in "abcdefg")))
+        assert (stored, refused) == (list("abcde"), [(5, "insufficient_credits"), (6, "insufficient_credits")])
+    else:
+        for name in "abcde":
+            send(box, event(name))
+        shown = send(box, event("f"), 402)["error_details"]["limit"]
+        assert (shown["used"], shown["adds"], shown["remaining"]) == ("1.0", "0.2", "0.0")
+    assert box.usage()["amount_cents"] == 1
+    assert box.post("/holds", 402, hold=hold)["code"] == "insufficient_credits"

@@ -244,6 +244,11 @@ def usage_taxes_cents(amounts: Iterable[tuple[int, Sequence[Tax]]]) -> int:
     return round_cents(total(_share(Decimal(cents), tax.rate) for cents, taxes in amounts for tax in taxes))
 
 
+def with_taxes(cents: Decimal, taxes: Iterable[Tax]) -> Decimal:
+    """Usage not invoiced yet with the taxes on it, before rounding, in cents."""
+    return total([cents, *(_share(cents, tax.rate) for tax in taxes)])
+
+
 def tax_problems(
     name: str | None, code: str | None, rate: Decimal | None, *, code_is_taken: bool
 ) -> dict[str, list[str]]:

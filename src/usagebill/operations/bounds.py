@@ -21,7 +21,7 @@ from usagebill.operations.held_usage import EventOfUsage, HeldUsage, held_usage,
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.spend_limits import limits_of_usage, quotas_of_usage
 from usagebill.queries.wallets import active_wallets, running_rules
-from usagebill.rating.ongoing_usage import unbilled_nets
+from usagebill.rating.ongoing_usage import needed_nets
 from usagebill.rating.spending import added_in_advance, currency_of, span_of, used_of
 from usagebill.runtime.work import Reader, Work
 
@@ -47,9 +47,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """What is used of each of the limits, and the amounts that are to be paid for with credits, as far as these bound
-    anything.
-    """
+    """What is used of each of the limits, and the credits that are needed, as far as these bound anything."""
 
     of_limits: Sequence[Decimal]
     nets: Mapping[UnbilledKey, Decimal]
@@ -83,7 +81,7 @@ def used_now(reader: Reader, bounds: Bounds) -> Used:
     """What is used of the bounds."""
     return Used(
         of_limits=[used_of(reader, limit, bounds.subscription) for _, limit in bounds.limits],
-        nets=unbilled_nets(reader, bounds.customer) if bounds.has_credits else {},
+        nets=needed_nets(reader, bounds.customer) if bounds.has_credits else {},
     )
 
 

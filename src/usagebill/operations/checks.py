@@ -15,7 +15,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound, PaymentRequired
 from usagebill.core.event_batches import uncounted_ids
 from usagebill.core.events import Event
-from usagebill.core.numbers import ZERO, add
+from usagebill.core.numbers import add
 from usagebill.core.ongoing import summed_nets
 from usagebill.core.spend_limits import Measure, Standing, read_number
 from usagebill.core.subscriptions import Subscription
@@ -148,14 +148,10 @@ def _tried(work: Work, question: Question, bounds: Bounds, now: Used) -> tuple[A
         return added, with_held, _plus(work, with_held, added, bounds, question)
     event = event_of(work, subscription.external_id, metric, question.properties)
     added = addition(work, customer, subscription, metric, event)
-    with_addition = _plus(work, with_held, added, bounds, question)
     if held.adds_up:
-        return added, with_held, with_addition
+        return added, with_held, _plus(work, with_held, added, bounds, question)
     own = EventOfUsage(subscription=subscription, metric=metric, event=event)
-    with_all = used_with_held(work, bounds, [own])
-    # Usage that is too little for another cent on its bill needs credits all the same.
-    nets = {key: max(net, with_addition.nets.get(key, ZERO)) for key, net in with_all.nets.items()}
-    return added, with_held, replace(with_all, nets=nets)
+    return added, with_held, used_with_held(work, bounds, [own])
 
 
 def _plus(reader: Reader, used: Used, added: Addition, bounds: Bounds, question: Question) -> Used:

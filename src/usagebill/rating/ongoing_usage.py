@@ -20,7 +20,7 @@ from usagebill.core.numbers import ZERO, add, subtract
 from usagebill.core.ongoing import UnbilledKey, expected_use, summed_nets, with_ongoing_usage
 from usagebill.core.recurring_rules import RuleTrigger
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
-from usagebill.core.taxes import net_of_coupons, usage_taxes_cents
+from usagebill.core.taxes import net_of_coupons, usage_taxes_cents, with_taxes
 from usagebill.core.wallets import Wallet, WalletStatus, target_of
 from usagebill.queries.billing_periods import last_billed_charges
 from usagebill.queries.contracts import contract_of
@@ -36,7 +36,8 @@ from usagebill.storage.conditions import eq, ne, within
 
 # Windows that end with a millisecond lie side by side.
 _GAP = timedelta(milliseconds=1)
-_Amounts = Iterator[tuple[UnbilledKey, Decimal]]
+# Rounded as it will be billed, and before rounding.
+_Amounts = Iterator[tuple[UnbilledKey, Decimal, Decimal]]
 
 
 def refreshed(reader: Reader, wallet: Wallet) -> Wallet:
@@ -62,7 +63,16 @@ def unbilled_nets(reader: Reader, customer: Customer) -> dict[UnbilledKey, Decim
     Usage paid in advance is already billed; of usage billed progressively, only the remainder counts. A tax provider's
     taxes are known only once there is a draft.
     """
-    return summed_nets(_amounts(reader, customer))
+    return summed_nets((key, rounded) for key, rounded, _ in _amounts(reader, customer))
+
+
+def needed_nets(reader: Reader, customer: Customer) -> dict[UnbilledKey, Decimal]:
+    """The credits that `unbilled_nets` needs, in cents: no less than before rounding, so that what is too little for a
+    cent on its bill needs some too.
+    """
+    amounts = list(_amounts(reader, customer))
+    exact = summed_nets((key, unrounded) for key, _, unrounded in amounts)
+    return {key: max(net, exact[key]) for key, net in summed_nets((key, cents) for key, cents, _ in amounts).items()}
 
 
 def _amounts(reader: Reader, customer: Customer) -> _Amounts:
@@ -78,7 +88,7 @@ def _amounts(reader: Reader, customer: Customer) -> _Amounts:
         ne("total_amount_cents", 0),
     )
     for fee in reader.tx.find(Fee, within("invoice_id", [invoice.id for invoice in coming])):
-        yield _key(fee), _gross(fee)
+        yield _key(fee), _gross(fee), _gross(fee)
 
 
 def _unbilled_periods(reader: Reader, subscription: Subscription) -> Iterator[tuple[datetime, Subscription, Window]]:
@@ -114,7 +124,8 @@ def _usage(reader: Reader, customer: Customer, subscription: Subscription, windo
             target_code = target_wallet_code(result.grouped_by)
             key = UnbilledKey(FeeType.CHARGE, charge.billable_metric_id, currency, target_code)
             cents = result.amounts.amount_cents
-            yield key, Decimal(cents + usage_taxes_cents([(cents, taxes)]))
+            rounded = Decimal(cents + usage_taxes_cents([(cents, taxes)]))
+            yield key, rounded, with_taxes(result.amounts.precise_amount_cents, taxes)
     periods = reader.tx.find(
         BillingPeriod,
         eq("subscription_id", subscription.id),
@@ -125,7 +136,8 @@ def _usage(reader: Reader, customer: Customer, subscription: Subscription, windo
         Invoice, within("id", [period.invoice_id for period in periods]), within("status", BILLED_AHEAD)
     )
     for fee in reader.tx.find(Fee, within("invoice_id", [invoice.id for invoice in standing])):
-        yield _key(fee), subtract(ZERO, _gross(fee))
+        billed = subtract(ZERO, _gross(fee))
+        yield _key(fee), billed, billed
 
 
 def _key(fee: Fee) -> UnbilledKey:

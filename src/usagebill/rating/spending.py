@@ -21,7 +21,7 @@ from usagebill.core.pricing.fees import true_up
 from usagebill.core.pricing.standard import STANDARD
 from usagebill.core.spend_limits import LimitInterval, Measure, SpendLimit, Values, interval_at
 from usagebill.core.subscriptions import STARTED, Subscription, SubscriptionStatus
-from usagebill.core.taxes import Tax, usage_taxes_cents
+from usagebill.core.taxes import Tax, usage_taxes_cents, with_taxes
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.plans import plan_definition
 from usagebill.queries.subscriptions import definition_for
@@ -292,8 +292,7 @@ def _taxes(reader: Reader, customer: Customer, definition: PlanDefinition, charg
 
 
 def _taxed(cents: Decimal, taxes: Sequence[Tax]) -> Addition:
-    rate = total(tax.rate for tax in taxes)
-    return Addition(amount_cents=cents, total_cents=add(cents, multiply(cents, rate.scaleb(-2))))
+    return Addition(amount_cents=cents, total_cents=with_taxes(cents, taxes))
 
 
 def amount_added(reader: Reader, customer: Customer, subscription: Subscription, cents: int) -> Addition:
