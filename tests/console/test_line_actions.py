@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import urlencode
 
@@ -80,6 +81,51 @@ def test_a_line_of_a_draft_is_adjusted_and_reset_after_its_effect_was_shown(box:
     assert (refused.status_code, 'role="alert"' in refused.text) == (404, True)
     assert confirmed(admin, path, **adjustment({"svc_id": "none"}, units="4")).status_code == 404
     assert confirmed(admin, path, **adjustment(usage, units="4x")).status_code == 422
+
+
+def test_a_line_is_added_to_a_draft_after_its_effect_was_shown(box: Scenario) -> None:
+    box.customer(billing_configuration={"invoice_grace_period": 5})
+    storage = box.metric("storage", filters=[{"key": "region", "values": ["eu", "us"]}])
+    eu = {"values": {"region": ["eu"]}, "properties": {"amount": "4"}}
+    box.plan(
+        charge_on(box.metric("requests"), amount="2"),
+        charge_on(storage, amount="3", filters=[eu]),
+        charge_on(box.metric("calls"), amount="7", pay_in_advance=True),
+        amount_cents=3000,
+    )
+    box.subscribe()
+    box.event("requests", "sub", value="5")
+    box.travel_to("2024-04-01T12:00:00Z")
+    invoice = box.invoice(box.invoices()[0]["svc_id"])
+    admin, path = signed_in(box), f"/invoices/{invoice['svc_id']}/add-line"
+    assert path in admin.page(f"/invoices/{invoice['svc_id']}")
+    choices = re.findall(r'<option value="([^"]+/[^"]+)"[^>]*>([^<]+)', admin.page(path))
+    assert sorted(name for _, name in choices) == ["storage of sub", "storage of sub: region eu"]
+    (filtered,) = [value for value, name in choices if name.endswith("eu")]
+    fields = {
+        "missing": filtered,
+        "units": "3",
+        "unit_precise_amount": "",
+        "invoice_display_name": "Storage, as agreed",
+    }
+    before = invoice["total_amount_cents"]
+    shown = effect(admin.send_form(path, **fields).text)
+    assert shown[0] == ("Total", f"€{before / 100:.2f}", f"€{(before + 1200) / 100:.2f}")
+    assert box.invoice(invoice["svc_id"])["total_amount_cents"] == before
+    assert confirmed(admin, path, **fields).status_code == 303
+    added = box.invoice(invoice["svc_id"])
+    assert added["total_amount_cents"] == before + 1200
+    (fee,) = [fee for fee in added["fees"] if fee["svc_charge_filter_id"]]
+    assert (fee["item"]["invoice_display_name"], fee["units"]) == ("Storage, as agreed", "3.0")
+    # It is there now, and resetting takes it away.
+    assert "storage of sub: region eu" not in admin.page(path)
+    assert confirmed(admin, path, **fields).status_code == 422
+    for wrong in ({**fields, "missing": "x"}, {**fields, "missing": f"x/{filtered}"}, {**fields, "units": "-1"}):
+        assert confirmed(admin, path, **wrong).status_code in (404, 422)
+    reader = signed_in(box, "read_only")
+    assert reader.send_form(path, **fields).status_code == 403
+    assert confirmed(admin, path.replace("add-line", "reset"), fee_id=fee["svc_id"]).status_code == 303
+    assert box.invoice(invoice["svc_id"])["total_amount_cents"] == before
 
 
 def test_a_deleted_draft_is_billed_no_more(box: Scenario) -> None:

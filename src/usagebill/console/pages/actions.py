@@ -271,6 +271,9 @@ _CREDIT_REMARKS = (
 _FEE = "fee_id"
 _UNITS = Field("units", "Units", Kind.NUMBER)
 _UNIT_AMOUNT = Field("unit_precise_amount", "Price of a unit", Kind.NUMBER)
+# Operations that list what a plan charges -> the argument that names one.
+_CHARGES = {"charges": "charge_id", "fixed_charges": "fixed_charge_id"}
+_MOST_CHARGES = 100
 _LINE_NAME = Field("invoice_display_name", "Name on the invoice")
 
 
@@ -289,13 +292,64 @@ def _line_field(invoice: _Record) -> Field:
     return Field(_FEE, "Line", Kind.CHOICE, lines)
 
 
+def _priced_as_planned(invoice: _Record) -> Field:
+    return replace(_UNIT_AMOUNT, hint=f"In {invoice['currency']}, like 1.25. Empty: that of the plan, for these units")
+
+
 def _adjust_fields(seat: Seat, invoice: _Record) -> Sequence[Field]:
-    price = replace(_UNIT_AMOUNT, hint=f"In {invoice['currency']}, like 1.25. Empty: that of the plan, for these units")
-    return (_line_field(invoice), replace(_UNITS, hint="Empty: as they were counted"), price, _LINE_NAME)
+    units = replace(_UNITS, hint="Empty: as they were counted")
+    return (_line_field(invoice), units, _priced_as_planned(invoice), _LINE_NAME)
 
 
 def _adjust(seat: Seat, invoice: _Record, form: _Form) -> Request:
     return Request((invoice["svc_id"],), values_of(_adjust_fields(seat, invoice), form))
+
+
+# The charges of which a draft has no line: "charge", or "charge/filter", behind the subscription.
+_MISSING = "missing"
+
+
+def _missing_lines(seat: Seat, invoice: _Record) -> Sequence[tuple[str, str]]:
+    """What the plans of a draft's subscriptions could bill and the draft has no line of, with its name."""
+    billed = {
+        (fee["svc_subscription_id"], fee["svc_charge_id"] or fee["svc_fixed_charge_id"], fee["svc_charge_filter_id"])
+        for fee in invoice["fees"]
+    }
+    missing = []
+    for subscription in invoice["subscriptions"]:
+        asked = {"subscription_status": subscription["status"], "per_page": _MOST_CHARGES}
+        id, name = subscription["svc_id"], subscription["external_id"]
+        for kind in _CHARGES:
+            for charge in seat.listed(f"subscriptions.list_{kind}", name, **asked).items:
+                if kind == "charges" and charge["pay_in_advance"]:
+                    # Its events are billed one by one.
+                    continue
+                title = f"{charge['invoice_display_name'] or charge['code']} of {name}"
+                for part in (None, *charge.get("filters", ())):
+                    filter_id = part and part["svc_id"]
+                    if (id, charge["svc_id"], filter_id) not in billed:
+                        of = "" if part is None else f": {part['invoice_display_name'] or _values(part['values'])}"
+                        value = "/".join(filter(None, (id, kind, charge["svc_id"], filter_id)))
+                        missing.append((value, f"{title}{of}"))
+    return missing
+
+
+def _values(values: Mapping[str, Sequence[str]]) -> str:
+    return ", ".join(f"{key} {' or '.join(accepted)}" for key, accepted in values.items())
+
+
+def _add_fields(seat: Seat, invoice: _Record) -> Sequence[Field]:
+    missing = _missing_lines(seat, invoice)
+    hint = "" if missing else "The draft has a line of all that its plans charge for usage: adjust one of these."
+    line = Field(_MISSING, "What it bills", Kind.CHOICE, missing, hint=hint)
+    return (line, replace(_UNITS, required=True), _priced_as_planned(invoice), _LINE_NAME)
+
+
+def _add(seat: Seat, invoice: _Record, form: _Form) -> Request:
+    fields = values_of(_add_fields(seat, invoice), form)
+    subscription, kind, charge, part = [*str(fields.pop(_MISSING, "")).split("/"), "", "", ""][:4]
+    named = {"subscription_id": subscription, _CHARGES.get(kind, "charge_id"): charge, "charge_filter_id": part}
+    return Request((invoice["svc_id"],), {**named, **fields})
 
 
 def _reset(seat: Seat, invoice: _Record, form: _Form) -> Request:
@@ -370,6 +424,16 @@ ACTIONS: Sequence[Action] = (
         _has_lines,
         request=_adjust,
         fields=_adjust_fields,
+    ),
+    Action(
+        "add-line",
+        "Add a line",
+        "invoices.adjust_fee",
+        "The draft bills these units of a charge that it has no line of, however much was used; minimums, coupons and"
+        " taxes follow. It is reset like an adjusted line.",
+        _is_computed,
+        request=_add,
+        fields=_add_fields,
     ),
     Action(
         "reset",
