@@ -61,6 +61,7 @@ def world(box: Scenario) -> dict[str, str]:
     watch = {"alert_type": "current_usage_amount", "code": "watch", "thresholds": [{"value": 100_000}]}
     box.post("/subscriptions/sub/alerts", alert=watch)
     charge = shown["charges"][0]
+    later = box.put("/plans/basic", plan={"amount_cents": shown["amount_cents"] + 1, "effective": "2040-01-01"})
     # A wallet identified by code in paths, and one by id.
     wallet = {"external_customer_id": "acme", "rate_amount": "1", "currency": "EUR", "metadata": {"tier": "gold"}}
     box.post("/wallets", wallet={**wallet, "code": "acme"})
@@ -98,6 +99,7 @@ def world(box: Scenario) -> dict[str, str]:
         "taxes": "vat",
         "webhook_endpoints": listener["webhook_endpoint"]["svc_id"],
         "charge_code": charge["code"],
+        "version": str(later["plan"]["scheduled_prices"][0]["version"]),
         "filter_id": charge["filters"][0]["svc_id"],
         "fixed_charge_code": "seats",
         "feature_code": "seats",
@@ -370,6 +372,7 @@ BODIES: dict[str, Any] = {
     "InvoiceVoid": {},
     "PaymentRetry": {},
     "LifetimeUsageInput": {"external_historical_usage_amount_cents": 7},
+    "ScheduledPricesUpdate": {"effective_on": "2041-01-01"},
     "SubscriptionUpdate": {"name": "Seats"},
     "POST /plans/{code}/charges/{charge_code}/filters": FILTER,
     "POST /subscriptions/{external_id}/charges/{charge_code}/filters": FILTER,

@@ -300,6 +300,9 @@ def test_every_example_is_accepted_and_nothing_it_needs_is_left_out(box: Scenari
         method, endpoint = row.split()[0], rows[row]
         if row == "POST /customers/{external_id}/anonymize":
             box.customer("leaver")
+        if row == "PUT /plans/{code}/scheduled_prices/{version}":
+            dearer = box.put("/plans/pro", plan={"amount_cents": 10**6, "effective": "2029-01-01"})["plan"]
+            story.ids["version"] = str(dearer["scheduled_prices"][0]["version"])
         if row == "POST /payment_requests":
             box.travel_to("2024-05-01T00:00:00Z")
         if row == "POST /payments/{payment_id}/refund":

@@ -382,6 +382,12 @@ def filter_of(seller: Any) -> str:
     return str(seller.plans.get_charge("pro", "calls").filters[0].id)
 
 
+def scheduled_of(seller: Any) -> int:
+    """The version of a price that waits for a day."""
+    plan = seller.plans.update("pro", amount_cents=9900, effective="2024-04-01")
+    return int(plan.scheduled_prices[0].version)
+
+
 def own_filter_of(seller: Any, customer: str) -> str:
     charge = seller.subscriptions.get_charge(customer, "calls")
     return str(charge.filters[0].id)
@@ -685,6 +691,10 @@ ACTS: dict[str, Act] = {
     ),
     "plans.update_fixed_charge": lambda s: s.plans.update_fixed_charge("pro", "support", **_FIXED),
     "plans.delete_fixed_charge": lambda s: s.plans.delete_fixed_charge("pro", "support"),
+    "plans.update_scheduled_prices": lambda s: s.plans.update_scheduled_prices(
+        "pro", scheduled_of(s), effective_on="2024-05-01"
+    ),
+    "plans.delete_scheduled_prices": lambda s: s.plans.delete_scheduled_prices("pro", scheduled_of(s)),
     "plans.replace_metadata": lambda s: s.plans.replace_metadata("pro", metadata={"a": "b"}),
     "plans.merge_metadata": lambda s: s.plans.merge_metadata("pro", metadata={"a": "b"}),
     "plans.delete_metadata": lambda s: s.plans.delete_metadata("pro"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -485,6 +486,7 @@ def test_a_plan_shows_the_prices_that_wait_for_a_day_until_it_comes(studio: Scen
     first, second = studio.get("/plans/basic")["plan"]["scheduled_prices"]
     assert (first["effective_on"], first["amount_cents"], first["charges"]) == ("2024-04-01", 700, [])
     assert second == {
+        "version": second["version"],
         "effective_on": "2024-05-01",
         "scheduled_at": studio.now.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "charges": [{"code": "images", "properties": {"amount": "0.16"}}],
@@ -508,3 +510,108 @@ def test_a_commitment_ends_with_the_period_before(effective: str) -> None:
         totals = sorted(invoice["fees_amount_cents"] for invoice in box.get("/invoices")["invoices"])
         assert totals == [1000, 5000]
         assert box.billing.audit().findings == ()
+
+
+def versions_waiting(box: Scenario) -> list[int]:
+    return [prices["version"] for prices in box.get("/plans/basic")["plan"]["scheduled_prices"]]
+
+
+def test_scheduled_prices_move_to_another_day(studio: Scenario) -> None:
+    studio.put("/subscriptions/sub", subscription={"plan_overrides": {"name": "Own"}})
+    studio.subscribe(external_id="other")
+    raise_price(studio, effective="2024-03-01", cascade_updates=True)
+    (version,) = versions_waiting(studio)
+    path = f"/plans/basic/scheduled_prices/{version}"
+    (shown,) = studio.put(path, scheduled_prices={"effective_on": "2024-04-01"})["plan"]["scheduled_prices"]
+    assert (shown["version"], shown["effective_on"]) == (version, "2024-04-01")
+    for month, cents in ((3, 400), (4, 800)):
+        studio.travel_to(f"2024-{month:02d}-01T01:00:00Z")
+        for external_id in ("sub", "other"):
+            studio.event("images", value="100", external_id=external_id)
+            assert studio.usage(external_id=external_id)["amount_cents"] == cents
+    assert studio.billing.audit().findings == ()
+
+
+def test_prices_that_are_moved_to_today_leave_the_period_of_today(studio: Scenario) -> None:
+    raise_price(studio, effective="2024-04-01")
+    (version,) = versions_waiting(studio)
+    studio.travel_to("2024-03-01T10:00:00Z")
+    studio.put(f"/plans/basic/scheduled_prices/{version}", scheduled_prices={"effective_on": "2024-03-01"})
+    studio.event("images", value="100")
+    assert studio.usage()["amount_cents"] == 400
+    studio.travel_to("2024-04-01T10:00:00Z")
+    studio.event("images", value="100")
+    assert studio.usage()["amount_cents"] == 800
+
+
+def test_of_several_scheduled_prices_one_is_taken_back(studio: Scenario) -> None:
+    raise_price(studio, effective="2024-03-01")
+    raise_price(studio, "0.16", effective="2024-04-01")
+    first, _ = versions_waiting(studio)
+    studio.delete(f"/plans/basic/scheduled_prices/{first}")
+    for month, cents in ((3, 400), (4, 1600)):
+        studio.travel_to(f"2024-{month:02d}-01T01:00:00Z")
+        studio.event("images", value="100")
+        assert studio.usage()["amount_cents"] == cents
+
+
+def test_prices_that_count_somewhere_cannot_be_moved_or_taken_back(studio: Scenario) -> None:
+    raise_price(studio, effective="2024-03-01")
+    (version,) = versions_waiting(studio)
+    path = f"/plans/basic/scheduled_prices/{version}"
+    moved = {"scheduled_prices": {"effective_on": "2024-04-01"}}
+    for day, code in (
+        ("2024-02-15", "cannot_be_in_past"),
+        ("soon", "invalid_date"),
+        (None, "invalid_date"),
+    ):
+        answer = studio.ask("PUT", path, {"scheduled_prices": {"effective_on": day}}, 422)
+        assert answer["error_details"] == {"effective_on": [code]}
+    assert studio.ask("DELETE", "/plans/basic/scheduled_prices/7777", {}, 404)["code"] == "scheduled_prices_not_found"
+    # It is 1 March in Kiribati.
+    studio.travel_to("2024-02-29T10:00:00Z")
+    for method, body in (("PUT", moved), ("DELETE", {})):
+        assert studio.ask(method, path, body, 422)["error_details"] == {"effective_on": ["already_counts"]}
+    studio.travel_to("2024-03-01T01:00:00Z")
+    for method, body in (("PUT", moved), ("DELETE", {})):
+        assert studio.ask(method, path, body, 404)["code"] == "scheduled_prices_not_found"
+    studio.event("images", value="100")
+    assert studio.usage()["amount_cents"] == 800
+
+
+@pytest.mark.parametrize(("pay_in_advance", "day_by_day"), [(False, False), (True, True)])
+def test_what_was_taken_back_was_never_scheduled(pay_in_advance: bool, day_by_day: bool) -> None:
+    """A customer with drafts, one in the far east, and a price of one's own."""
+
+    def life(*, scheduled: bool) -> list[Counter[tuple[int, str]]]:
+        with Scenario(now="2024-01-10T08:00:00Z") as box:
+            box.customer(billing_configuration={"invoice_grace_period": 5})
+            box.customer("far", timezone="Asia/Tokyo")
+            everything(box, pay_in_advance=pay_in_advance)
+            box.subscribe()
+            box.subscribe(external_id="far", customer="far", billing_time="anniversary")
+            names = ("sub", "far", "own")
+
+            def pass_until(day: str) -> None:
+                while day_by_day and box.now + timedelta(days=1) < datetime.fromisoformat(f"{day}T10:00:00Z"):
+                    box.travel_to(box.now + timedelta(days=1))
+                box.travel_to(f"{day}T10:00:00Z")
+
+            for month, day in ((1, 12), (2, 3), (3, 12)):
+                pass_until(f"2024-{month:02d}-{day:02d}")
+                if month == 1 and scheduled:
+                    change_prices(box, 4, "2024-03-01")
+                if month == 1:
+                    own = {"name": "Own", "amount_cents": 2000}
+                    box.subscribe(external_id="own", plan_overrides=own)
+                for name in names:
+                    use_everything(box, name)
+                if month == 2 and scheduled:
+                    for version in set(versions_waiting(box)):
+                        box.delete(f"/plans/basic/scheduled_prices/{version}")
+                    assert "scheduled_prices" not in box.get("/plans/basic")["plan"]
+            pass_until("2024-04-15")
+            assert box.billing.audit().findings == ()
+            return [sums_by_month(box, name) for name in names]
+
+    assert life(scheduled=True) == life(scheduled=False)

@@ -95,6 +95,9 @@ CODES: Mapping[str, Refusal] = {
     "dispute_lost": Refusal(
         "cannot be refunded: the customer's bank has taken the money back", "credit it, or offset what is due"
     ),
+    "already_counts": Refusal(
+        "has begun in a time zone, and periods with it", "change the prices again: what was billed stays"
+    ),
     "cannot_be_in_past": Refusal("is in the past", "send a time in the future"),
     "last_phase_has_no_end": Refusal(
         "is set for the last phase, which has no end", "leave it out; `ending_at` ends the subscription"
@@ -526,6 +529,7 @@ RESOURCES: Mapping[str, tuple[str, str]] = {
     "privilege": ("privilege", "GET /features/{code}"),
     "refused_event": ("refused event", "`usagebill events refused`"),
     "resource": ("operation at this address", "GET /docs"),
+    "scheduled_prices": ("price version that scheduled prices of the plan", "GET /plans/{code}"),
     "security_log": ("event of security", "GET /security_logs"),
     "session": ("session", "the page of its user in the console"),
     "spend_limit": ("spend limit", "GET /customers/{external_id}/spend_limits"),

@@ -17,6 +17,7 @@ from usagebill.views.price_comparisons import change_preview_view
 
 _CHARGE = "/plans/{code}/charges/{charge_code}"
 _FILTER = _CHARGE + "/filters/{filter_id}"
+_SCHEDULED = "/plans/{code}/scheduled_prices/{version}"
 _FIXED_CHARGE = "/plans/{code}/fixed_charges/{fixed_charge_code}"
 
 
@@ -61,6 +62,24 @@ ENDPOINTS: list[Endpoint] = [
         returns="versions",
         view=plan_version_view,
         summary="List the versions of a plan",
+    ),
+    Endpoint(
+        "PUT",
+        _SCHEDULED,
+        plans.update_scheduled_prices,
+        body=plans.ScheduledPricesUpdate,
+        root="scheduled_prices",
+        returns="plan",
+        view=plan_view,
+        summary="Have scheduled prices of a plan wait for another day",
+    ),
+    Endpoint(
+        "DELETE",
+        _SCHEDULED,
+        plans.delete_scheduled_prices,
+        returns="plan",
+        view=plan_view,
+        summary="Take back scheduled prices of a plan",
     ),
     Endpoint("DELETE", "/plans/{code}", plans.delete, returns="plan", view=plan_view, summary="Delete a plan"),
     Endpoint(

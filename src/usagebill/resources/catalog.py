@@ -118,6 +118,8 @@ class Plans(Resource):
     get = query(plan_by_code)
     list = query(plans.list_all)
     list_versions = query(plans.list_versions)
+    update_scheduled_prices = command(plans.update_scheduled_prices)
+    delete_scheduled_prices = command(plans.delete_scheduled_prices)
     delete = command(plans.delete)
     create_charge = command(plans.create_charge)
     update_charge = command(plans.update_charge)

@@ -108,6 +108,7 @@ class ScheduledChargeView(TypedDict):
 
 
 class ScheduledPricesView(TypedDict):
+    version: int
     effective_on: Day
     scheduled_at: Instant
     amount_cents: NotRequired[int]
@@ -255,6 +256,7 @@ def threshold_view(threshold: UsageThreshold) -> ThresholdView:
 def _scheduled_view(prices: ScheduledPrices, codes: Mapping[str, str]) -> ScheduledPricesView:
     """What changes on a day, by code of the charges: what stays as it is left out."""
     shown: ScheduledPricesView = {
+        "version": prices.version,
         "effective_on": prices.effective_on.isoformat(),
         "scheduled_at": instant_text(prices.scheduled_at),
         "charges": [_scheduled_charge(charge, codes) for charge in prices.charges if charge.charge_id in codes],

@@ -22,6 +22,10 @@ from usagebill.operations.plans.creation import (
     list_all as list_all,
 )
 from usagebill.operations.plans.deletion import delete as delete
+from usagebill.operations.plans.effective import (
+    delete_scheduled_prices as delete_scheduled_prices,
+    update_scheduled_prices as update_scheduled_prices,
+)
 from usagebill.operations.plans.inputs import (
     AppliedPricingUnitInput as AppliedPricingUnitInput,
     ChargeFilterInput as ChargeFilterInput,
@@ -38,6 +42,7 @@ from usagebill.operations.plans.inputs import (
     PlanInput as PlanInput,
     PlanOverridesInput as PlanOverridesInput,
     PlanUpdate as PlanUpdate,
+    ScheduledPricesUpdate as ScheduledPricesUpdate,
     UsageThresholdInput as UsageThresholdInput,
 )
 from usagebill.operations.plans.metadata import (

@@ -9,11 +9,12 @@ from typing import TypeVar
 from zoneinfo import ZoneInfo
 
 from usagebill.core.days import local_date
-from usagebill.core.errors import Invalid
+from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.periods import day_start
-from usagebill.core.plans import Plan, PlanDefinition, PriceStep
+from usagebill.core.plans import Plan, PlanDefinition, PriceStep, ScheduledPrices
 from usagebill.core.price_versions import (
     Effective,
+    has_begun,
     is_empty,
     next_period_errors,
     not_prices,
@@ -21,10 +22,12 @@ from usagebill.core.price_versions import (
     with_scheduled,
 )
 from usagebill.core.tasks import PricesTakeEffect
+from usagebill.operations.backlog import after_backlog, of_plan
+from usagebill.operations.plans.inputs import ScheduledPricesUpdate
 from usagebill.operations.plans.records import changed_plans, reconsider_changes, refuse
 from usagebill.queries.billing_entities import default_entity
-from usagebill.queries.plans import forget_definition, is_used, overrides_of, plan_definition
-from usagebill.requests.inputs import Maybe
+from usagebill.queries.plans import forget_definition, is_used, overrides_of, plan_by_code, plan_definition
+from usagebill.requests.inputs import Maybe, value_or
 from usagebill.runtime.work import Reader, Work
 
 R = TypeVar("R")
@@ -68,12 +71,16 @@ def taking_effect(
 
 def day_to_come(reader: Reader, effective: str) -> date:
     """The day of `effective`. Raises `Invalid` for anything but a date, and for one that has passed."""
+    return _day_to_come(reader, effective, "effective", "value_is_invalid")
+
+
+def _day_to_come(reader: Reader, text: str, field: str, not_a_date: str) -> date:
     try:
-        day = date.fromisoformat(effective)
+        day = date.fromisoformat(text)
     except ValueError:
-        raise Invalid(effective="value_is_invalid") from None
+        raise Invalid({field: [not_a_date]}) from None
     if day < local_date(reader.now, _zone(reader)):
-        raise Invalid(effective="cannot_be_in_past")
+        raise Invalid({field: ["cannot_be_in_past"]})
     return day
 
 
@@ -90,8 +97,8 @@ def _schedule(work: Work, plans: Sequence[Plan], day: date, act: Callable[[Work]
         prices = scheduled_prices(old, new, version=version, day=day, now=work.now)
         refuse(not_prices(old, new, prices))
         if not is_empty(prices):
-            scheduled = sorted((*plan.scheduled_prices, prices), key=lambda one: (one.effective_on, one.version))
-            rescheduled(work, replace(plan, scheduled_prices=tuple(scheduled)), day)
+            _store(work, plan, (*plan.scheduled_prices, prices))
+            take_effect_on(work, plan, day)
 
 
 def _changed_by(work: Work, plans: Sequence[Plan], day: date, act: Callable[[Work], object]) -> list[_BeforeAndAfter]:
@@ -102,11 +109,56 @@ def _changed_by(work: Work, plans: Sequence[Plan], day: date, act: Callable[[Wor
     return [(old, plan_definition(work, old.plan.id)) for old in before]
 
 
-def rescheduled(work: Work, plan: Plan, day: date) -> None:
-    """Store the plan, whose prices take effect on the day."""
-    work.tx.replace(plan)
+@after_backlog(of_plan)
+def update_scheduled_prices(work: Work, code: str, version: int | str, request: ScheduledPricesUpdate) -> Plan:
+    """Have the prices that price version `version` scheduled wait for another day, for overrides of the plan too.
+
+    Raises `NotFound`, and `Invalid` for a day that has passed and for prices whose day has begun anywhere.
+    """
+    plans = _with_scheduled(work, plan_by_code(work, code), version)
+    day = _day_to_come(work, value_or(request.effective_on, ""), "effective_on", "invalid_date")
+    for each in plans:
+        kept, moved = _parted(each, version)
+        # As if they had been scheduled now: periods that have begun keep the prices that they began with.
+        later = [replace(prices, effective_on=day, scheduled_at=work.now) for prices in moved]
+        _store(work, each, (*kept, *later))
+        take_effect_on(work, each, day)
+    return plan_by_code(work, code)
+
+
+@after_backlog(of_plan)
+def delete_scheduled_prices(work: Work, code: str, version: int | str) -> Plan:
+    """Take back the prices that price version `version` scheduled, for overrides of the plan too, as if it never had.
+
+    Raises `NotFound`, and `Invalid` for prices whose day has begun anywhere.
+    """
+    for each in _with_scheduled(work, plan_by_code(work, code), version):
+        kept, _ = _parted(each, version)
+        _store(work, each, kept)
+    return plan_by_code(work, code)
+
+
+def _with_scheduled(work: Work, plan: Plan, version: int | str) -> list[Plan]:
+    """The plan and those of its overrides for which the version scheduled prices that can still change."""
+    plans = [each for each in (plan, *overrides_of(work, plan, in_use=False)) if _parted(each, version)[1]]
+    if not plans:
+        raise NotFound("scheduled_prices", str(version))
+    if any(has_begun(prices.effective_on, work.now) for each in plans for prices in _parted(each, version)[1]):
+        raise Invalid(effective_on="already_counts")
+    return plans
+
+
+def _parted(plan: Plan, version: int | str) -> tuple[list[ScheduledPrices], list[ScheduledPrices]]:
+    """The scheduled prices of other versions, and those of this one."""
+    own = [prices for prices in plan.scheduled_prices if str(prices.version) == str(version)]
+    return [prices for prices in plan.scheduled_prices if prices not in own], own
+
+
+def _store(work: Work, plan: Plan, scheduled: Sequence[ScheduledPrices]) -> None:
+    """Store the plan with these scheduled prices, in the order in which they take effect."""
+    in_order = sorted(scheduled, key=lambda prices: (prices.effective_on, prices.version))
+    work.tx.replace(replace(plan, scheduled_prices=tuple(in_order)))
     forget_definition(work, plan.id)
-    take_effect_on(work, plan, day)
 
 
 def take_effect_on(work: Work, plan: Plan, day: date) -> None:

@@ -161,6 +161,15 @@ class PlanUpdate(PlanInput):
 
 
 @Input
+class ScheduledPricesUpdate:
+    """Another day for scheduled prices."""
+
+    effective_on: Maybe[str] = described(
+        "The day, in the customer's time zone, from which they count instead.", required="always", example="2030-01-01"
+    )
+
+
+@Input
 class PlanOverridesInput:
     """The fields that one subscription's own copy of a plan changes; charges are named by the `id` of the plan's."""
 

@@ -388,6 +388,7 @@ SHOWN: Mapping[str, Field | str] = {
         " they count for all periods."
     ),
     "scheduled_prices": Field("Prices that wait for a day, by their days; left out if none do."),
+    "ScheduledPrices.version": Field("The price version that scheduled them, by which they are changed or taken back."),
     "ScheduledPrices.effective_on": Field(
         "The day, in the customer's time zone: periods that begin on it or later have these prices."
     ),

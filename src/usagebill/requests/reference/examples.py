@@ -112,6 +112,7 @@ EXAMPLES: Mapping[str, Any] = {
     "PUT /plans/{code}/fixed_charges/{fixed_charge_code}": {
         "fixed_charge": {"charge_model": "standard", "units": "2", "properties": {"amount": "20"}}
     },
+    "PUT /plans/{code}/scheduled_prices/{version}": {"scheduled_prices": {"effective_on": "2030-01-01"}},
     "POST /features": {
         "feature": {
             "code": "seats",
