@@ -46,7 +46,7 @@ from usagebill.runtime.ahead import Ahead, Wanted
 from usagebill.runtime.clock import Clock, ClockWatch, ManualClock, ServerClock, SystemClock
 from usagebill.runtime.presence import Presence
 from usagebill.runtime.runs import Runs, compute
-from usagebill.runtime.work import Answers, Reader, Terms, Work
+from usagebill.runtime.work import Answers, Reader, Terms, TrialWanted, Work
 from usagebill.storage.failures import failure_of
 from usagebill.storage.ports import AS_NEEDED, Opening, Snapshot, Store, Transaction
 from usagebill.storage.stores import store_at
@@ -274,8 +274,17 @@ class Billing(Resources):
 
             return self.store.read(chosen.id, look)
 
+        def ask_in_trial(answers: Answers) -> T:
+            def look(tx: Transaction) -> T:
+                return self._work(tx, chosen, self.clock.now(), answers).dry_run(question)
+
+            return self.store.write(chosen.id, look)
+
         with self._serving():
-            return answering(ask, self, chosen)
+            try:
+                return answering(ask, self, chosen)
+            except TrialWanted:
+                return answering(ask_in_trial, self, chosen)
 
     def writing(
         self, change: Callable[[Work], T], organization: Organization | None = None, *, actor: Actor | None = None

@@ -15,7 +15,7 @@ from usagebill.process.settings import Settings
 from usagebill.records import plain, presented, view_of
 from usagebill.resources import Resources
 from usagebill.runtime.clock import Clock, ClockWatch
-from usagebill.runtime.work import DrawingWanted, ProviderWanted, Reader, TaxesWanted, Work
+from usagebill.runtime.work import DrawingWanted, ProviderWanted, Reader, TaxesWanted, TrialWanted, Work
 from usagebill.storage.ports import CallersTransaction, Store, Transaction, UnusableTransaction
 from usagebill.storage.stores import within
 
@@ -60,7 +60,13 @@ class Within(Resources):
         def look(tx: Transaction) -> T:
             return question(Reader(tx, host.organization, host.clock.now(), host.settings))
 
-        return self._run(look)
+        def look_in_trial(tx: Transaction) -> T:
+            return host.work_of(tx, host.organization.id, host.clock.now(), LIBRARY).dry_run(question)
+
+        try:
+            return self._run(look)
+        except TrialWanted:
+            return self._run(look_in_trial)
 
     def writing(self, change: Callable[[Work], T]) -> T:
         """Make a change; it is durable once the caller has committed."""

@@ -73,3 +73,14 @@ def test_the_next_invoice_is_opened_down_to_events_proration_and_taxes() -> None
         assert '<dd class="total">€20.40</dd>' in page
         assert box.invoices() == []
         reader.page("/next-invoice/nobody", status=404)
+
+
+def test_what_is_held_is_told_beside_the_usage() -> None:
+    with Scenario(now="2024-04-01T00:00:00Z") as box:
+        box.plan(charge_on(box.metric("calls"), amount="1"))
+        box.customer()
+        box.subscribe(external_id="s")
+        visitor = Visitor(box.billing, invited(box.billing, "admin"))
+        assert "held for calls" not in visitor.page("/customers/acme")
+        with box.billing.holds.hold("s", "calls", units=3):
+            assert "€3.00 more held for calls under way" in visitor.page("/customers/acme")

@@ -75,6 +75,19 @@ def test_usage_is_told_line_by_line_as_it_will_be_on_the_invoice(box: Scenario) 
     assert money_text(invoice["total_amount_cents"], "EUR", "de").replace(NARROW, " ") in lines
 
 
+def test_what_is_held_stands_beside_the_usage_and_the_balance(box: Scenario) -> None:
+    use(box)
+    box.customer("acme", billing_configuration={"document_locale": "de"})
+    wallet = {"external_customer_id": "acme", "currency": "EUR", "rate_amount": "1", "granted_credits": "50"}
+    box.post("/wallets", wallet=wallet)
+    words = "Reserviert für laufende Anfragen:"
+    assert words not in shown(box, "/usage/acme%2F1") + shown(box, "")
+    with box.billing.holds.hold("acme/1", "tokens", {"model": "big"}, units=100):
+        # 100 more at 0.05, and with 19 % of taxes.
+        assert f"{words} 5,00 €" in shown(box, "/usage/acme%2F1")
+        assert f"{words} 5,95 €" in shown(box, "")
+
+
 def test_the_cost_of_each_day_adds_up_and_is_a_file_too(box: Scenario) -> None:
     use(box)
     rows = list(csv.DictReader(io.StringIO(visit(box, "/usage.csv/acme%2F1").text)))

@@ -8,6 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 
 from usagebill.core.copies import replace
+from usagebill.core.fees import FeeType
+from usagebill.core.grouping import TARGET_WALLET_KEY
 from usagebill.core.numbers import ZERO, add, subtract, total, truncate_cents
 from usagebill.core.wallets import Wallet, credits_of_cents, in_order_of_use, may_pay_type
 
@@ -20,6 +22,12 @@ class UnbilledKey:
     billable_metric_id: str
     currency: str
     target_code: str = ""
+
+
+def net_key(metric_id: str | None, currency: str, properties: Mapping[str, object]) -> UnbilledKey:
+    """The key under which usage of a metric with these properties is unbilled."""
+    target = properties.get(TARGET_WALLET_KEY)
+    return UnbilledKey(FeeType.CHARGE, metric_id or "", currency, target if isinstance(target, str) else "")
 
 
 def summed_nets(amounts: Iterable[tuple[UnbilledKey, Decimal]]) -> dict[UnbilledKey, Decimal]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from usagebill.http.endpoints import Endpoint
-from usagebill.rating.current_usage import ProjectedUsageOptions, UsageOptions, current, projected
+from usagebill.operations.usage_with_holds import current
+from usagebill.rating.current_usage import ProjectedUsageOptions, UsageOptions, projected
 from usagebill.rating.past_usage import PastUsageOptions, past
 from usagebill.resources.usage_views import current_usage_view, past_usage_view
 

@@ -10,10 +10,8 @@ from decimal import Decimal
 
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.customers import Customer
-from usagebill.core.fees import FeeType
-from usagebill.core.grouping import TARGET_WALLET_KEY
 from usagebill.core.numbers import ZERO, add, subtract
-from usagebill.core.ongoing import UnbilledKey, expected_use, summed_nets
+from usagebill.core.ongoing import UnbilledKey, expected_use, net_key, summed_nets
 from usagebill.core.recurring_rules import RuleTrigger
 from usagebill.core.spend_limits import Measure, Refusal, SpendLimit, Standing, concerns, grace_of, held_against
 from usagebill.core.subscriptions import Subscription
@@ -176,9 +174,3 @@ def _of_credits(reader: Reader, bounds: Bounds, now: Used, with_held: Used, with
         for wallet in wallets
         if wallet.hard_stop and subtract(whole[wallet.id], held[wallet.id]) > ZERO
     ]
-
-
-def net_key(metric_id: str | None, currency: str, properties: Mapping[str, object]) -> UnbilledKey:
-    """The key under which usage of a metric with these properties is unbilled."""
-    target = properties.get(TARGET_WALLET_KEY)
-    return UnbilledKey(FeeType.CHARGE, metric_id or "", currency, target if isinstance(target, str) else "")

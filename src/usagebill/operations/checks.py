@@ -16,11 +16,11 @@ from usagebill.core.errors import Invalid, NotFound, PaymentRequired
 from usagebill.core.event_batches import uncounted_ids
 from usagebill.core.events import Event
 from usagebill.core.numbers import add
-from usagebill.core.ongoing import summed_nets
+from usagebill.core.ongoing import net_key, summed_nets
 from usagebill.core.spend_limits import Measure, Standing, read_number
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations.backlog import Unrelated, catch_up, of_named_subscriptions, without_backlog
-from usagebill.operations.bounds import Bounds, Used, bounds_of, net_key, standings, used_now, used_with_held, with_held
+from usagebill.operations.bounds import Bounds, Used, bounds_of, standings, used_now, used_with_held, with_held
 from usagebill.operations.held_usage import EventOfUsage, event_of, use
 from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.customers import customer_of

@@ -31,13 +31,14 @@ from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.core.wallets import Wallet
 from usagebill.operations.documents import files as documents
 from usagebill.operations.invoices.payment_links import payment_url
+from usagebill.operations.usage_with_holds import current
 from usagebill.queries.customers import customer_by_external_id, entity_of, zone_of
 from usagebill.queries.payment_providers import has_payment_pages
 from usagebill.queries.payments import payment_of_receipt
 from usagebill.queries.subscriptions import definition_for
 from usagebill.queries.wallets import active_wallets
 from usagebill.rating.analytics.usage import UsageFilters, usage as usage_by_day
-from usagebill.rating.current_usage import CurrentUsage, UsageOptions, current, running_window
+from usagebill.rating.current_usage import CurrentUsage, UsageOptions, running_window
 from usagebill.rating.ongoing_usage import refreshed_wallets, unbilled_nets
 from usagebill.requests.inputs import Paging
 from usagebill.runtime.work import Reader, Work

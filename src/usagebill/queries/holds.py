@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.copies import replace
 from usagebill.core.customers import Customer
 from usagebill.core.errors import NotFound
 from usagebill.core.holds import Hold, HoldStatus
+from usagebill.core.numbers import ZERO
+from usagebill.core.ongoing import expected_use, net_key, summed_nets
+from usagebill.core.recurring_rules import RuleTrigger
+from usagebill.core.wallets import Wallet, WalletStatus
+from usagebill.queries.customers import customer_of
+from usagebill.queries.wallets import active_wallets, running_rules
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, asc, eq, more
 
@@ -18,6 +27,21 @@ def are_open(reader: Reader) -> tuple[Condition, ...]:
 def open_holds(reader: Reader, customer: Customer) -> list[Hold]:
     """The customer's holds that count now, oldest first."""
     return reader.tx.find(Hold, eq("customer_id", customer.id), *are_open(reader), order=[asc("created_at"), asc("id")])
+
+
+def held_of_wallet(reader: Reader, wallet: Wallet) -> Decimal:
+    """What the wallet would pay of its customer's open holds, at what they added with taxes when they were made, and after
+    the usage in its ongoing balance: in (fractions of) cents.
+    """
+    customer = customer_of(reader, wallet) if wallet.status is WalletStatus.ACTIVE else None
+    holds = [] if customer is None else open_holds(reader, customer)
+    if not holds:
+        return ZERO
+    wallets = [wallet if one.id == wallet.id else one for one in active_wallets(reader, wallet.customer_id)]
+    topped_up = {rule.wallet_id for rule in running_rules(reader, wallets) if rule.trigger == RuleTrigger.THRESHOLD}
+    left = [replace(one, balance_cents=max(0, one.ongoing_balance_cents)) for one in wallets]
+    due = [(net_key(hold.billable_metric_id, hold.currency, hold.properties), hold.total_cents) for hold in holds]
+    return expected_use(summed_nets(due), left, topped_up)[wallet.id]
 
 
 def hold_by_id(reader: Reader, hold_id: str) -> Hold:

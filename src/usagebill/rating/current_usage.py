@@ -37,10 +37,11 @@ from usagebill.storage.conditions import desc, eq
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargeUsage:
-    """The usage of one charge: a result for each filter and group."""
+    """The usage of one charge: a result for each filter and group, and the cents that open holds would add."""
 
     charge: Charge
     results: tuple[ChargeResult, ...]
+    held_amount_cents: int = 0
     projections: tuple[Projection, ...] | None = None
     # The projected units by presentation keys, for each result.
     projected_breakdowns: tuple[Breakdown, ...] | None = None
@@ -48,7 +49,9 @@ class ChargeUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentUsage:
-    """Usage from `start` to `end` (UTC instants, inclusive), in cents of `currency`."""
+    """Usage from `start` to `end` (UTC instants, inclusive), in cents of `currency`; open holds would add
+    `held_amount_cents`.
+    """
 
     start: datetime
     end: datetime
@@ -57,6 +60,7 @@ class CurrentUsage:
     charges: tuple[ChargeUsage, ...]
     amount_cents: int
     taxes_amount_cents: int
+    held_amount_cents: int = 0
     is_projected: bool = False
 
 
@@ -117,6 +121,13 @@ def _chosen_charges(definition: PlanDefinition, options: UsageOptions) -> tuple[
     if not charges:
         raise NotFound("charge", id or code or metric_code)
     return charges, True
+
+
+def is_narrowed(options: UsageOptions) -> bool:
+    """Whether the request is about some of the usage: of the charges or groups that it names."""
+    names = (options.charge_id, options.filter_by_charge_id, options.charge_code, options.filter_by_charge_code)
+    metrics = options.billable_metric_code, options.filter_by_metric_code
+    return any((*names, *metrics, _group_filter(options)))
 
 
 def _parsed(field: str, value: object) -> object:

@@ -10,7 +10,7 @@ from usagebill.core.event_sources import EventSource, IngestedEvents, RefusedEve
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
 from usagebill.core.unbilled import UnbilledEvent, UnbilledTally
-from usagebill.operations import estimates, event_sources, events, unbilled_events
+from usagebill.operations import estimates, event_sources, events, unbilled_events, usage_with_holds
 from usagebill.rating import current_usage, past_usage
 from usagebill.rating.current_usage import CurrentUsage
 from usagebill.rating.past_usage import PastUsage
@@ -147,7 +147,7 @@ class Usage(Resource):
 
     views: ClassVar[Views] = {CurrentUsage: current_usage_view, PastUsage: past_usage_view}
 
-    current = query(current_usage.current)
+    current = query(usage_with_holds.current)
     projected = query(current_usage.projected)
     past = query(past_usage.past)
 

@@ -76,7 +76,7 @@ def _charge_usage(usage: ChargeUsage, currency: str, *, is_projected: bool) -> C
     unit = usage.charge.applied_pricing_unit
     projections = usage.projections or (None,) * len(usage.results)
     breakdowns = usage.projected_breakdowns or ((),) * len(usage.results)
-    return charge_usage_view(
+    shown = charge_usage_view(
         [
             _line(
                 result,
@@ -95,12 +95,15 @@ def _charge_usage(usage: ChargeUsage, currency: str, *, is_projected: bool) -> C
         conversion_rate=unit.conversion_rate if unit else None,
         is_projected=is_projected,
     )
+    if not is_projected:
+        shown["held_amount_cents"] = usage.held_amount_cents
+    return shown
 
 
 def current_usage_view(_: Reader, usage: CurrentUsage) -> UsageView:
-    """Usage of a period, charge by charge, with projections if requested."""
+    """Usage of a period, charge by charge, with what open holds would add, or with projections."""
     charges = [_charge_usage(charge, usage.currency, is_projected=usage.is_projected) for charge in usage.charges]
-    return usage_view(
+    shown = usage_view(
         start=usage.start,
         end=usage.end,
         issuing_date=usage.issuing_date,
@@ -113,6 +116,9 @@ def current_usage_view(_: Reader, usage: CurrentUsage) -> UsageView:
         if usage.is_projected
         else None,
     )
+    if not usage.is_projected:
+        shown["held_amount_cents"] = usage.held_amount_cents
+    return shown
 
 
 def past_usage_view(reader: Reader, usage: PastUsage) -> PastUsageView:

@@ -100,6 +100,10 @@ class Answers:
     payments: ProviderAnswers = field(default_factory=dict)
 
 
+class TrialWanted(Exception):
+    """The answer needs a dry run, and a snapshot cannot write: it is asked for again where one can be made."""
+
+
 class _Undo(Exception):
     """Raised to roll back a dry run."""
 
@@ -224,6 +228,13 @@ class Reader:
     def answered(self, key: Hashable) -> ProviderAnswer | None:
         """A payment provider's answer to the request of this key in this unit of work; None without a request."""
         return self._answers.payments.get(key)
+
+    def tried(self, act: Callable[[Work], T]) -> T:
+        """The result of `act`, of which nothing remains (`Work.dry_run`).
+
+        Raises `TrialWanted` on a snapshot: the query is run again in a unit of work that is rolled back.
+        """
+        raise TrialWanted
 
     def drawn(self, key: Hashable, prepare: Callable[[], Callable[[], bytes]]) -> bytes:
         """The file of this key; `prepare` reads its contents and returns a function that renders it from those alone.
@@ -423,6 +434,9 @@ class Work(Reader):
         with suppress(_Undo):
             self.tx.savepoint(play)
         return results[0]
+
+    def tried(self, act: Callable[[Work], T]) -> T:
+        return self.dry_run(act, counts_ahead=False)
 
     def attempt(self, act: Callable[[], T]) -> T:
         """The result of `act`; if it raises, nothing remains of its effects, and the exception propagates."""

@@ -67,6 +67,7 @@ class ChargeUsageView(UsageNumbers):
     billable_metric: UsedMetricView
     filters: list[FilterUsageView]
     grouped_usage: list[GroupUsageView]
+    held_amount_cents: NotRequired[int]
 
 
 class UsageView(TypedDict):
@@ -79,6 +80,7 @@ class UsageView(TypedDict):
     taxes_amount_cents: int
     total_amount_cents: int
     charges_usage: list[ChargeUsageView]
+    held_amount_cents: NotRequired[int]
     projected_amount_cents: NotRequired[int]
 
 

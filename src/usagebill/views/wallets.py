@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
 from usagebill.core.metadata import Metadata
-from usagebill.core.numbers import decimal_text
+from usagebill.core.numbers import decimal_text, round_cents
 from usagebill.core.payment_methods import PaymentMethodChoice
 from usagebill.core.recurring_rules import RecurringTransactionRule
 from usagebill.core.wallet_transactions import MetadataPair
 from usagebill.core.wallets import Wallet
 from usagebill.queries.customers import customer_of
+from usagebill.queries.holds import held_of_wallet
 from usagebill.queries.wallets import lost_credits, metrics_of, running_rule, wallet_entity
 from usagebill.runtime.work import Reader
 from usagebill.views.formats import (
@@ -105,6 +106,8 @@ class LostCreditsView(TypedDict):
 
 
 class WalletView(WalletMessage, LostCreditsView):
+    held_amount_cents: int
+    available_balance_cents: int
     applies_to: AppliesToView
 
 
@@ -194,9 +197,12 @@ def wallet_view(reader: Reader, wallet: Wallet) -> WalletView:
     """The wallet with its rule and limitations. `lost_credits` is present only if its end lost some."""
     metrics = metrics_of(reader, wallet)
     lost = lost_credits(reader, wallet)
+    held = held_of_wallet(reader, wallet)
     shown_if_lost: LostCreditsView = {"lost_credits": decimal_text(lost)} if lost else {}
     return {
         **wallet_message(reader, wallet),
+        "held_amount_cents": round_cents(held),
+        "available_balance_cents": wallet.ongoing_balance_cents - round_cents(held),
         "applies_to": {
             "fee_types": list(wallet.fee_types),
             "billable_metric_codes": [metric.code for metric in metrics],

@@ -14,12 +14,14 @@ from usagebill.core.documents.words.portal import PortalWords, portal_words_of
 from usagebill.core.errors import BillingError, NotFound
 from usagebill.core.invoices.life_cycle import InvoiceStatus
 from usagebill.core.invoices.records import Invoice
+from usagebill.core.numbers import round_cents
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.wallets import Wallet
 from usagebill.operations.portal import Account, Place, account, payment_page, running_subscriptions
 from usagebill.portal.pages.page import Page
 from usagebill.portal.visit import Visit
 from usagebill.process.logs import Log
+from usagebill.queries.holds import held_of_wallet
 from usagebill.queries.plans import plan_definition
 from usagebill.rating.current_usage import UsageOptions, current
 from usagebill.runtime.work import Reader
@@ -32,10 +34,12 @@ _log = Log("usagebill.portal")
 def _shown(visit: Visit, problem: bool = False) -> Response:
     number = _page_number(visit.request.query_params.get("page", ""))
 
-    def read(reader: Reader, place: Place) -> tuple[Account, list[Mapping[str, object]]]:
-        return account(reader, place.customer, number), _usages(reader, place.customer, place)
+    def read(reader: Reader, place: Place) -> tuple[Account, list[Mapping[str, object]], list[int]]:
+        found = account(reader, place.customer, number)
+        held = [round_cents(held_of_wallet(reader, wallet)) for wallet in found.wallets]
+        return found, _usages(reader, place.customer, place), held
 
-    place, (found, usages) = visit.reading(read)
+    place, (found, usages, held) = visit.reading(read)
     words, locale, invoices = portal_words_of(place.locale), place.locale, found.invoices
     last = -(-invoices.total_count // invoices.per_page)
     return visit.page(
@@ -46,7 +50,7 @@ def _shown(visit: Visit, problem: bool = False) -> Response:
         ordered="ordered" in visit.request.query_params,
         due=[money_text(cents, currency, locale) for currency, cents in found.due.items()],
         usages=usages,
-        wallets=[_wallet(wallet, place, words) for wallet in found.wallets],
+        wallets=[_wallet(*pair, place, words) for pair in zip(found.wallets, held, strict=True)],
         invoices=[_invoice(invoice, found, place, words) for invoice in invoices.items],
         newer=f"?page={min(invoices.page - 1, last)}" if invoices.page > 1 and last else None,
         older=f"?page={invoices.page + 1}" if invoices.page < last else None,
@@ -100,7 +104,7 @@ def _invoice(invoice: Invoice, found: Account, place: Place, words: PortalWords)
     }
 
 
-def _wallet(wallet: Wallet, place: Place, words: PortalWords) -> Mapping[str, object]:
+def _wallet(wallet: Wallet, held_cents: int, place: Place, words: PortalWords) -> Mapping[str, object]:
     expires = None
     if wallet.expiration_at is not None:
         day = local_date(wallet.expiration_at, place.zone)
@@ -111,6 +115,7 @@ def _wallet(wallet: Wallet, place: Place, words: PortalWords) -> Mapping[str, ob
         "credits": credits_text(wallet.credits_balance, "", place.locale).strip(),
         "balance": money_text(wallet.balance_cents, wallet.currency, place.locale),
         "ongoing": money_text(wallet.ongoing_balance_cents, wallet.currency, place.locale),
+        "held": words.held.format(amount=money_text(held_cents, wallet.currency, place.locale)) if held_cents else "",
         "expires": expires,
     }
 

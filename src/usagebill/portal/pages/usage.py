@@ -62,6 +62,7 @@ def _shown(visit: Visit, problem: bool = False) -> Response:
         with_taxes=money_text(used.amount_cents + used.taxes_amount_cents, used.currency, locale)
         if used.taxes_amount_cents
         else "",
+        held=money_text(used.held_amount_cents, used.currency, locale) if used.held_amount_cents else "",
         period=f"{date_text(first, locale)} – {date_text(last, locale)}",
         invoiced_on=date_text(last + timedelta(days=1), locale),
         rows=_rows(running, place),
