@@ -150,6 +150,7 @@ OPTIONAL = {
         "usage_thresholds",
         "applied_usage_thresholds",
     ),
+    "held_amount_cents",
     "projected_amount_cents",
 }
 

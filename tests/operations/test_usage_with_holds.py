@@ -113,6 +113,9 @@ def test_what_is_held_lowers_what_is_left_on_wallets_in_the_order_in_which_they_
     capture(box, held)
     box.travel_to(box.now + timedelta(minutes=1))
     assert (wallet(box, first), wallet(box, second)) == ((0, 0, 0), (400, 0, 400))
+    hold(box, units="1")
+    assert wallet(box, second) == (400, 100, 300)
+    assert box.delete(f"/wallets/{second}")["wallet"]["held_amount_cents"] == 0
 
 
 @pytest.mark.beyond_reference

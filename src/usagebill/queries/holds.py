@@ -30,8 +30,8 @@ def open_holds(reader: Reader, customer: Customer) -> list[Hold]:
 
 
 def held_of_wallet(reader: Reader, wallet: Wallet) -> Decimal:
-    """What the wallet would pay of its customer's open holds, at what they added with taxes when they were made, and after
-    the usage in its ongoing balance: in (fractions of) cents.
+    """What the wallet would pay of its customer's open holds after the usage in its ongoing balance, at what they added
+    with taxes when they were made: in (fractions of) cents.
     """
     customer = customer_of(reader, wallet) if wallet.status is WalletStatus.ACTIVE else None
     holds = [] if customer is None else open_holds(reader, customer)
@@ -41,7 +41,8 @@ def held_of_wallet(reader: Reader, wallet: Wallet) -> Decimal:
     topped_up = {rule.wallet_id for rule in running_rules(reader, wallets) if rule.trigger == RuleTrigger.THRESHOLD}
     left = [replace(one, balance_cents=max(0, one.ongoing_balance_cents)) for one in wallets]
     due = [(net_key(hold.billable_metric_id, hold.currency, hold.properties), hold.total_cents) for hold in holds]
-    return expected_use(summed_nets(due), left, topped_up)[wallet.id]
+    # One that has just ended pays nothing, also where a log still looks at it as it was.
+    return expected_use(summed_nets(due), left, topped_up).get(wallet.id, ZERO)
 
 
 def hold_by_id(reader: Reader, hold_id: str) -> Hold:
