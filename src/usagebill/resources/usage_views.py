@@ -76,7 +76,7 @@ def _charge_usage(usage: ChargeUsage, currency: str, *, is_projected: bool) -> C
     unit = usage.charge.applied_pricing_unit
     projections = usage.projections or (None,) * len(usage.results)
     breakdowns = usage.projected_breakdowns or ((),) * len(usage.results)
-    shown = charge_usage_view(
+    return charge_usage_view(
         [
             _line(
                 result,
@@ -94,10 +94,8 @@ def _charge_usage(usage: ChargeUsage, currency: str, *, is_projected: bool) -> C
         short_name=unit.short_name if unit else None,
         conversion_rate=unit.conversion_rate if unit else None,
         is_projected=is_projected,
+        held_amount_cents=None if is_projected else usage.held_amount_cents,
     )
-    if not is_projected:
-        shown["held_amount_cents"] = usage.held_amount_cents
-    return shown
 
 
 def current_usage_view(_: Reader, usage: CurrentUsage) -> UsageView:

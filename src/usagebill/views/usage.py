@@ -61,16 +61,19 @@ class UsedMetricView(TypedDict):
     aggregation_type: str
 
 
-class ChargeUsageView(UsageNumbers):
+class HeldView(TypedDict):
+    held_amount_cents: NotRequired[int]
+
+
+class ChargeUsageView(UsageNumbers, HeldView):
     amount_currency: str
     charge: UsedChargeView
     billable_metric: UsedMetricView
     filters: list[FilterUsageView]
     grouped_usage: list[GroupUsageView]
-    held_amount_cents: NotRequired[int]
 
 
-class UsageView(TypedDict):
+class UsageView(HeldView):
     from_datetime: Instant | None
     to_datetime: Instant | None
     issuing_date: Day
@@ -80,7 +83,6 @@ class UsageView(TypedDict):
     taxes_amount_cents: int
     total_amount_cents: int
     charges_usage: list[ChargeUsageView]
-    held_amount_cents: NotRequired[int]
     projected_amount_cents: NotRequired[int]
 
 
@@ -116,8 +118,10 @@ def charge_usage_view(
     short_name: str | None,
     conversion_rate: Decimal | None,
     is_projected: bool = False,
+    held_amount_cents: int | None = None,
 ) -> ChargeUsageView:
     """The usage of one charge: its totals, and an entry per filter and per group."""
+    held: HeldView = {} if held_amount_cents is None else {"held_amount_cents": held_amount_cents}
 
     def numbers(group_lines: Sequence[ShownUsage], breakdown: Iterable[ShownUsage]) -> UsageNumbers:
         return _numbers(group_lines, breakdown, short_name, conversion_rate, is_projected=is_projected)
@@ -127,6 +131,7 @@ def charge_usage_view(
     shown = numbers(lines, plain)
     return {
         **shown,
+        **held,
         "amount_currency": currency,
         "charge": charge,
         "billable_metric": metric,
