@@ -80,7 +80,7 @@ def test_what_is_held_stands_beside_the_usage_and_the_balance(box: Scenario) -> 
     box.customer("acme", billing_configuration={"document_locale": "de"})
     wallet = {"external_customer_id": "acme", "currency": "EUR", "rate_amount": "1", "granted_credits": "50"}
     box.post("/wallets", wallet=wallet)
-    words = "Reserviert für laufende Anfragen:"
+    words = "Für laufende Nutzung reserviert:"
     assert words not in shown(box, "/usage/acme%2F1") + shown(box, "")
     with box.billing.holds.hold("acme/1", "tokens", {"model": "big"}, units=100):
         # 100 more at 0.05, and with 19 % of taxes.

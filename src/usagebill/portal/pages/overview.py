@@ -115,7 +115,7 @@ def _wallet(wallet: Wallet, held_cents: int, place: Place, words: PortalWords) -
         "credits": credits_text(wallet.credits_balance, "", place.locale).strip(),
         "balance": money_text(wallet.balance_cents, wallet.currency, place.locale),
         "ongoing": money_text(wallet.ongoing_balance_cents, wallet.currency, place.locale),
-        "held": words.held.format(amount=money_text(held_cents, wallet.currency, place.locale)) if held_cents else "",
+        "held": money_text(held_cents, wallet.currency, place.locale) if held_cents else "",
         "expires": expires,
     }
 

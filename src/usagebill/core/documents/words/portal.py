@@ -35,7 +35,6 @@ class PortalWords:
     usage_so_far: str
     invoiced_on: str
     with_taxes: str
-    held: str
     cost_by_day: str
     day: str
     as_table: str
@@ -147,7 +146,6 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         usage_so_far="Usage so far",
         invoiced_on="Invoiced on {date}",
         with_taxes="With taxes: {amount}",
-        held="Held for requests in progress: {amount}",
         cost_by_day="Cost by day",
         day="Day",
         as_table="As a table",
@@ -257,7 +255,6 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         usage_so_far="Nutzung bisher",
         invoiced_on="Wird am {date} berechnet",
         with_taxes="Mit Steuern: {amount}",
-        held="Reserviert für laufende Anfragen: {amount}",
         cost_by_day="Kosten nach Tag",
         day="Tag",
         as_table="Als Tabelle",
@@ -367,7 +364,6 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         usage_so_far="Consumo hasta ahora",
         invoiced_on="Se factura el {date}",
         with_taxes="Con impuestos: {amount}",
-        held="Reservado para solicitudes en curso: {amount}",
         cost_by_day="Coste por día",
         day="Día",
         as_table="Como tabla",
@@ -477,7 +473,6 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         usage_so_far="Consommation en cours",
         invoiced_on="Facturée le {date}",
         with_taxes="Taxes comprises : {amount}",
-        held="Réservé pour des requêtes en cours : {amount}",
         cost_by_day="Coût par jour",
         day="Jour",
         as_table="En tableau",
@@ -587,7 +582,6 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         usage_so_far="Consumo finora",
         invoiced_on="Fatturato il {date}",
         with_taxes="Con imposte: {amount}",
-        held="Riservato per richieste in corso: {amount}",
         cost_by_day="Costo per giorno",
         day="Giorno",
         as_table="Come tabella",
@@ -697,7 +691,6 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         usage_so_far="Forbruk så langt",
         invoiced_on="Faktureres {date}",
         with_taxes="Med avgifter: {amount}",
-        held="Reservert for pågående forespørsler: {amount}",
         cost_by_day="Kostnad per dag",
         day="Dag",
         as_table="Som tabell",
@@ -807,7 +800,6 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         usage_so_far="Consumo até agora",
         invoiced_on="Será faturado em {date}",
         with_taxes="Com impostos: {amount}",
-        held="Reservado para pedidos em andamento: {amount}",
         cost_by_day="Custo por dia",
         day="Dia",
         as_table="Como tabela",
@@ -917,7 +909,6 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         usage_so_far="Användning hittills",
         invoiced_on="Faktureras {date}",
         with_taxes="Med skatt: {amount}",
-        held="Reserverat för pågående anrop: {amount}",
         cost_by_day="Kostnad per dag",
         day="Dag",
         as_table="Som tabell",
@@ -1027,7 +1018,6 @@ PORTAL_WORDS: Mapping[str, PortalWords] = {
         usage_so_far="目前用量",
         invoiced_on="{date} 開立發票",
         with_taxes="含稅：{amount}",
-        held="為進行中的請求保留：{amount}",
         cost_by_day="每日費用",
         day="日期",
         as_table="以表格顯示",
