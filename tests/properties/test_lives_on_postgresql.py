@@ -18,6 +18,7 @@ from tests.properties import (
     test_lives,
     test_number_ranges,
     test_payment_lives,
+    test_phase_lives,
     test_recounts,
     test_request_payments,
     test_subscription_lives,
@@ -126,3 +127,7 @@ def test_a_recount_of_what_was_billed_by_the_rules_finds_nothing(life: PricedLif
 @pytest.mark.parametrize("least", [True, False])
 def test_everything_at_once_at_its_edge_is_billed_to_the_end(currency: str, least: bool) -> None:
     test_number_ranges.test_everything_at_once_at_its_edge_is_billed_to_the_end(currency, least)
+
+
+def test_a_contract_with_phases_is_billed_by_each_in_turn() -> None:
+    test_phase_lives.test_a_fixed_contract_holds()
