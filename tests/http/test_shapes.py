@@ -21,6 +21,7 @@ OWN = {
     ("GET", "/customers/{external_id}/archive"),
     ("POST", "/customers/{external_id}/anonymize"),
     ("GET", "/invoices/{invoice_id}/explain"),
+    ("POST", "/invoices/preview/all"),
     ("POST", "/invoices/preview/explain"),
     ("GET", "/plans/{code}/versions"),
     ("PUT", "/plans/{code}/scheduled_prices/{version}"),

@@ -619,6 +619,9 @@ ACTS: dict[str, Act] = {
     "invoices.preview": each(
         lambda s, c: s.invoices.preview(customer={"external_id": c}, subscriptions={"external_ids": [c]}),
     ),
+    "invoices.preview_all": each(
+        lambda s, c: s.invoices.preview_all(customer={"external_id": c}, subscriptions={"external_ids": [c]}),
+    ),
     "invoices.explain_preview": each(
         lambda s, c: s.invoices.explain_preview(customer={"external_id": c}, subscriptions={"external_ids": [c]}),
     ),

@@ -9,7 +9,7 @@ from usagebill.http.endpoints import Endpoint
 from usagebill.operations.documents import files as documents
 from usagebill.operations.emails import resending as emails
 from usagebill.operations.invoices import drafts, lifecycle, listing, one_off, payment_links
-from usagebill.operations.preview import PreviewInput, explain_preview, preview
+from usagebill.operations.preview import CourseInput, PreviewInput, explain_preview, preview, preview_all
 from usagebill.queries.invoices import visible_invoice
 from usagebill.rating.explain import explain
 from usagebill.resources.result_views import payment_page_view
@@ -36,6 +36,10 @@ def _previewed(_: Work, shown: InvoiceView) -> Annotated[InvoiceView, _NOT_PREVI
     return shown
 
 
+def _all_previewed(_: Work, shown: list[InvoiceView]) -> list[Annotated[InvoiceView, _NOT_PREVIEWED]]:
+    return shown
+
+
 ENDPOINTS = [
     Endpoint(
         "POST",
@@ -55,6 +59,15 @@ ENDPOINTS = [
         returns="invoice",
         view=_previewed,
         summary="Preview an invoice",
+    ),
+    Endpoint(
+        "POST",
+        "/invoices/preview/all",
+        preview_all,
+        body=CourseInput,
+        returns="invoices",
+        view=_all_previewed,
+        summary="Preview all invoices until a day",
     ),
     Endpoint(
         "POST",

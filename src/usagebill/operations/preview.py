@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
 from typing import TypeVar
+from zoneinfo import ZoneInfo
 
+from usagebill.core import limits
 from usagebill.core.billing_entities import BillingEntity
 from usagebill.core.coupons import (
     AppliedCoupon,
@@ -25,20 +27,21 @@ from usagebill.core.coupons import (
 from usagebill.core.customers import Customer
 from usagebill.core.days import local_date
 from usagebill.core.errors import BadRequest, Invalid, NotFound
-from usagebill.core.instants import parse_instant
+from usagebill.core.instants import MICROSECOND, parse_instant
 from usagebill.core.invoice_triggers import Trigger
 from usagebill.core.invoices.changes import finalized_before
 from usagebill.core.invoices.explained import ExplainedInvoice
 from usagebill.core.invoices.life_cycle import InvoiceStatus, InvoiceType, InvoicingReason
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.limits import LONGEST_FORESIGHT
-from usagebill.core.periods import day_start
+from usagebill.core.periods import day_start, first_opening
 from usagebill.core.periods.calendar import BillingTime
 from usagebill.core.periods.schedule import (
     end_before_run,
     next_close,
     trial_end_before_run,
 )
+from usagebill.core.phases import day_of
 from usagebill.core.plans import Plan
 from usagebill.core.subscription_requests import preview_problem
 from usagebill.core.subscriptions import (
@@ -46,6 +49,7 @@ from usagebill.core.subscriptions import (
     Start,
     Subscription,
     SubscriptionStatus,
+    cycle_of,
     is_upgrade,
     known_since,
     start_of,
@@ -59,19 +63,21 @@ from usagebill.operations.invoices.provider_taxes import previewed
 from usagebill.operations.invoices.subscription import bill, compute, finalize
 from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.creation import create
-from usagebill.operations.subscriptions.inputs import SubscriptionInput
+from usagebill.operations.subscriptions.inputs import PhaseInput, SubscriptionInput, SubscriptionUpdate
+from usagebill.operations.subscriptions.inputs import StatusOptions
 from usagebill.operations.subscriptions.termination import terminate
+from usagebill.operations.subscriptions.update import update
 from usagebill.process.json_text import JsonObject
 from usagebill.queries.billing_periods import billed_through_day
 from usagebill.queries.contracts import contract_of
 from usagebill.queries.customers import customer_by_external_id, customer_of, zone_of
-from usagebill.queries.subscriptions import plan_of
+from usagebill.queries.subscriptions import plan_of, scheduled_after
 from usagebill.queries.takeovers import takeover
 from usagebill.rating.explain import explain
 from usagebill.rating.fees.subscription import end_of_trial
 from usagebill.rating.invoice import Entry
-from usagebill.requests.inputs import ABSENT, Input, Maybe, described, read
-from usagebill.runtime.work import Work
+from usagebill.requests.inputs import ABSENT, Input, Maybe, described, is_given, read
+from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq, missing, within
 from usagebill.views.invoices import invoice_view
 
@@ -104,6 +110,21 @@ class PreviewInput:
     )
     subscriptions: Maybe[object] = described("Existing subscriptions to preview the next invoice of.")
     billing_entity_code: Maybe[str] = ABSENT
+    phases: Maybe[tuple[PhaseInput, ...]] = described(
+        "Phases of the new subscription, or those that a single existing one would have instead of its own.",
+        most=limits.MOST_PHASES,
+    )
+
+
+@Input
+class CourseInput(PreviewInput):
+    """What `PreviewInput` says, and how far to look."""
+
+    until: Maybe[object] = described(
+        "The last day, in the customer's time zone, on which an invoice is previewed.",
+        example="2027-01-01",
+        default="the day on which the first period of the last phase has ended",
+    )
 
 
 @without_backlog(Unrelated.ROLLED_BACK)
@@ -126,8 +147,45 @@ def explain_preview(work: Work, request: PreviewInput) -> ExplainedInvoice:
     return _foreseen(work, request, _explained)
 
 
+@without_backlog(Unrelated.ROLLED_BACK)
+def preview_all(work: Work, request: CourseInput) -> list[JsonObject]:
+    """All coming invoices until a day, oldest first, as JSON without a number: those of a ramp, for example, each with
+    the plan and the prices that will count then. Nothing is stored, so their ids name nothing afterwards.
+
+    They are of a new subscription on `plan_code`, or of `subscriptions`, whose plan or phases may change now. Usage is
+    that of so far. Raises as `preview` does, and `Invalid` for an `until` that is no day to come or too far off.
+    """
+
+    def play(future: Work, customer: Customer) -> list[JsonObject]:
+        known = {invoice.id for invoice in _invoices(future, customer.id)}
+        begun, chosen = _entered(future, customer, request)
+        zone = zone_of(future, customer)
+        day = _last_day(begun, chosen, request.until, zone)
+        # The last moment of the day: its runs are over.
+        later = future.at(day_start(day + timedelta(days=1), zone) - MICROSECOND)
+        _settle(later, customer.id)
+        names = {subscription.external_id for subscription in chosen}
+        ids = {found.id for found in later.tx.find(Subscription, within("external_id", sorted(names)))}
+        billed = {period.invoice_id for period in later.tx.find(BillingPeriod, within("subscription_id", sorted(ids)))}
+        made = [found for found in _invoices(later, customer.id) if found.id in billed and found.id not in known]
+        in_order = sorted(made, key=lambda invoice: (invoice.created_at, invoice.id))
+        return [_shown(later, previewed(later, _complete(later, invoice))) for invoice in in_order]
+
+    return _in_future(work, request, play)
+
+
 def _foreseen(work: Work, request: PreviewInput, shown: Callable[[Work, Invoice], T]) -> T:
     """What is shown of the coming invoice, which exists until then."""
+
+    def play(future: Work, customer: Customer) -> T:
+        at, invoice = _played(future, customer, request)
+        return shown(future.at(at), previewed(future.at(at), invoice))
+
+    return _in_future(work, request, play)
+
+
+def _in_future(work: Work, request: PreviewInput, play: Callable[[Work, Customer], T]) -> T:
+    """The result of `play`, which gets the customer with its coupons, and is rolled back."""
     if request.coupons and not isinstance(request.coupons, (list, tuple)):
         raise BadRequest("coupons_must_be_an_array")
     if request.subscriptions and not isinstance(request.subscriptions, Mapping):
@@ -135,13 +193,12 @@ def _foreseen(work: Work, request: PreviewInput, shown: Callable[[Work, Invoice]
     if not request.customer:
         raise BadRequest("BadRequest: param is missing or the value is empty or invalid: customer")
 
-    def play(future: Work) -> T:
+    def act(future: Work) -> T:
         customer = _customer(future, request)
         _coupons(future, customer, request.coupons)
-        at, invoice = _played(future, customer, request)
-        return shown(future.at(at), previewed(future.at(at), invoice))
+        return play(future, customer)
 
-    return work.dry_run(play)
+    return work.dry_run(act)
 
 
 def plan_change(
@@ -221,9 +278,13 @@ def _coupons(work: Work, customer: Customer, sent: object) -> None:
         work.tx.insert(applied)
 
 
+def _chosen(request: PreviewInput) -> Mapping[str, object]:
+    """Which subscriptions are to be previewed, and what happens to them."""
+    return request.subscriptions if isinstance(request.subscriptions, Mapping) else {}
+
+
 def _external_ids(request: PreviewInput) -> tuple[str, ...]:
-    chosen = request.subscriptions if isinstance(request.subscriptions, Mapping) else {}
-    ids = chosen.get("external_ids")
+    ids = _chosen(request).get("external_ids")
     return tuple(str(id) for id in ids) if isinstance(ids, (list, tuple)) else ()
 
 
@@ -232,8 +293,8 @@ def _played(work: Work, customer: Customer, request: PreviewInput) -> tuple[date
     ids = _external_ids(request)
     if not ids:
         return _purchased(work, customer, request)
-    chosen = request.subscriptions if isinstance(request.subscriptions, Mapping) else {}
-    subscriptions = _subscriptions(work, customer, ids)
+    chosen = _chosen(request)
+    subscriptions = _with_phases(work, _subscriptions(work, customer, ids), request)
     if chosen.get("terminated_at") is not None:
         return _ended(work, _only(subscriptions, "termination"), _terminated_at(work, chosen["terminated_at"]))
     if chosen.get("plan_code"):
@@ -243,6 +304,59 @@ def _played(work: Work, customer: Customer, request: PreviewInput) -> tuple[date
     if len(subscriptions) == 1 and (at := _end_before_run(work, subscriptions[0])) is not None:
         return _ended(work, subscriptions[0], at)
     return _continued(work, subscriptions)
+
+
+def _entered(work: Work, customer: Customer, request: CourseInput) -> tuple[Work, list[Subscription]]:
+    """Enter the requested change. Returns the instant of it, and the subscriptions to be previewed."""
+    ids = _external_ids(request)
+    if not ids:
+        start, _, create_it = _purchase(work, customer, request)
+        return start, [create_it()]
+    if _chosen(request).get("terminated_at") is not None:
+        raise Invalid({"subscriptions.terminated_at": ["incompatible_params"]})
+    subscriptions = _with_phases(work, _subscriptions(work, customer, ids), request)
+    if code := _chosen(request).get("plan_code"):
+        changing = _only(subscriptions, "plan_change")
+        request_of_change = _change_request(work, changing, str(code))
+        return work, [create(work, request_of_change)]
+    return work, subscriptions
+
+
+def _with_phases(work: Work, subscriptions: list[Subscription], request: PreviewInput) -> list[Subscription]:
+    """The subscriptions, the only one with the phases that were sent in place of its own."""
+    if not is_given(request.phases):
+        return subscriptions
+    if len(subscriptions) > 1:
+        raise Invalid(phases="only_one_subscription_allowed_for_plan_change")
+    (subscription,) = subscriptions
+    status = StatusOptions(status=subscription.status)
+    return [update(work, subscription.external_id, SubscriptionUpdate(phases=request.phases), status)]
+
+
+def _last_day(work: Work, subscriptions: Sequence[Subscription], until: object, zone: ZoneInfo) -> date:
+    """The day up to which invoices are previewed: `until`, or when each has been billed for its last phase once."""
+    today = local_date(work.now, zone)
+    if until is not None and is_given(until):
+        day = day_of(until)
+        if day is None:
+            raise Invalid(until="invalid_date")
+        if day < today:
+            raise Invalid(until="cannot_be_in_past")
+    else:
+        day = max(_billed_once(work, subscription, today) for subscription in subscriptions)
+    if timedelta(days=(day - today).days) > LONGEST_FORESIGHT:
+        raise Invalid(until="value_is_out_of_range")
+    return day
+
+
+def _billed_once(reader: Reader, subscription: Subscription, today: date) -> date:
+    """The day on which the period has ended that the last phase begins with; without any, that of its next invoice."""
+    contract = contract_of(reader, subscription)
+    begun = replace(subscription, started_at=subscription.started_at or subscription.subscription_at)
+    cycle = cycle_of(begun, contract.plan, contract.zone)
+    days = [coming.phase_from for coming in scheduled_after(reader, subscription) if coming.phase_from is not None]
+    last = first_opening(cycle, days[-1]) if days else max(today, cycle.start_date)
+    return first_opening(cycle, last + timedelta(days=1))
 
 
 def _subscriptions(work: Work, customer: Customer, ids: Sequence[str]) -> list[Subscription]:
@@ -348,7 +462,10 @@ def _settle(later: Work, customer_id: str) -> None:
     catch_up(later, (customer_id,), needed=True, foreseen=True)
 
 
-def _purchased(work: Work, customer: Customer, sent_fields: PreviewInput) -> tuple[datetime, Invoice]:
+def _purchase(
+    work: Work, customer: Customer, sent_fields: PreviewInput
+) -> tuple[Work, bool, Callable[[], Subscription]]:
+    """The instant at which a subscription is created, whether it has started before, and how it is created."""
     plan = _plan(work, sent_fields.plan_code)
     begins = parse_instant(sent_fields.subscription_at) if sent_fields.subscription_at else work.now
     if begins is None:
@@ -357,24 +474,27 @@ def _purchased(work: Work, customer: Customer, sent_fields: PreviewInput) -> tup
     billing_time = (
         sent_fields.billing_time if sent_fields.billing_time in tuple(BillingTime) else BillingTime.CALENDAR.value
     )
-    external_id = work.new_id()
     in_past = start_of(begins, work.now, zone_of(work, customer)) is Start.PAST
     start = work if in_past else work.at(begins)
     request = SubscriptionInput(
         external_customer_id=customer.external_id,
-        external_id=external_id,
+        external_id=work.new_id(),
         plan_code=plan.code,
         billing_time=billing_time,
         subscription_at=begins.isoformat(),
         bill_from=sent_fields.bill_from,
+        phases=sent_fields.phases,
     )
-    starting = _made(start, customer.id, lambda: create(start, request))
-    if starting is not None and (in_past or plan.pay_in_advance):
+    return start, in_past, lambda: create(start, request)
+
+
+def _purchased(work: Work, customer: Customer, sent_fields: PreviewInput) -> tuple[datetime, Invoice]:
+    start, in_past, create_it = _purchase(work, customer, sent_fields)
+    created: list[Subscription] = []
+    starting = _made(start, customer.id, lambda: created.append(create_it()))
+    if starting is not None and (in_past or plan_of(start, created[0]).pay_in_advance):
         return start.now, _complete(start, starting)
-    created = start.tx.first(Subscription, eq("customer_id", customer.id), eq("external_id", external_id))
-    if created is None:
-        raise NotFound("subscription", external_id)
-    return _continued(start, [created])
+    return _continued(start, created)
 
 
 def _begun(work: Work, pending: Subscription) -> tuple[datetime, Invoice]:
@@ -440,19 +560,23 @@ def _ended(work: Work, subscription: Subscription, at: datetime) -> tuple[dateti
     return at, _complete(later, invoice)
 
 
-def _changed(work: Work, subscription: Subscription, plan_code: str) -> tuple[datetime, Invoice]:
+def _change_request(work: Work, subscription: Subscription, plan_code: str) -> SubscriptionInput:
     chosen, contract = _plan(work, plan_code), contract_of(work, subscription)
-    current_plan = contract.plan
-    if chosen.id in (current_plan.id, current_plan.parent_id):
+    if chosen.id in (contract.plan.id, contract.plan.parent_id):
         raise Invalid(base="new_plan_should_be_different_from_existing_plan")
-    if chosen.amount_currency != current_plan.amount_currency:
+    if chosen.amount_currency != contract.plan.amount_currency:
         raise Invalid(base="subscription_currencies_does_not_match")
-    request = SubscriptionInput(
+    return SubscriptionInput(
         external_customer_id=contract.customer.external_id,
         external_id=subscription.external_id,
         plan_code=plan_code,
     )
-    periods = contract.cycle()
+
+
+def _changed(work: Work, subscription: Subscription, plan_code: str) -> tuple[datetime, Invoice]:
+    request = _change_request(work, subscription, plan_code)
+    chosen, contract = _plan(work, plan_code), contract_of(work, subscription)
+    current_plan, periods = contract.plan, contract.cycle()
     interval = type(periods.interval)
     if is_upgrade(current_plan.amount_cents, periods.interval, chosen.amount_cents, interval(chosen.interval)):
         made = _made(work, subscription.customer_id, lambda: create(work, request))

@@ -21,7 +21,7 @@ from usagebill.operations.invoices import (
     one_off as invoice_one_off,
     payment_links,
 )
-from usagebill.operations.preview import explain_preview, preview
+from usagebill.operations.preview import explain_preview, preview, preview_all
 from usagebill.queries.credit_notes import finalized_credit_note
 from usagebill.queries.fees import fee_by_id
 from usagebill.queries.invoices import visible_invoice
@@ -136,6 +136,7 @@ class Invoices(Resource):
     void = command(invoice_lifecycle.void)
     lose_dispute = command(invoice_lifecycle.lose_dispute)
     preview = command(preview)
+    preview_all = command(preview_all)
     explain_preview = command(explain_preview)
     adjust_fee = command(line_edits.adjust_fee)
     reset_fee = command(line_edits.reset_fee)

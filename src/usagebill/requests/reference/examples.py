@@ -265,6 +265,11 @@ EXAMPLES: Mapping[str, Any] = {
         "customer": {"external_id": "acme"},
         "subscriptions": {"external_ids": ["acme-1"]},
     },
+    "POST /invoices/preview/all": {
+        "customer": {"external_id": "acme"},
+        "plan_code": "starter",
+        "until": "2027-01-01",
+    },
     "POST /invoices/preview/explain": {
         "customer": {"external_id": "acme"},
         "subscriptions": {"external_ids": ["acme-1"]},

@@ -260,6 +260,8 @@ SHAPES: Mapping[str, object] = {
     "CreditNoteEstimateInput.items": tuple[CreditNoteItemInput, ...],
     "PhaseInput.until": date,
     "PreviewInput.subscriptions": PreviewSubscriptions,
+    "CourseInput.subscriptions": PreviewSubscriptions,
+    "CourseInput.until": date,
     "PrivilegeInput.config": PrivilegeConfig,
     "EventInput.transaction_id": str,
     "EventInput.code": str,
