@@ -63,8 +63,7 @@ from usagebill.operations.invoices.provider_taxes import previewed
 from usagebill.operations.invoices.subscription import bill, compute, finalize
 from usagebill.operations.subscriptions.change import apply_downgrade
 from usagebill.operations.subscriptions.creation import create
-from usagebill.operations.subscriptions.inputs import PhaseInput, SubscriptionInput, SubscriptionUpdate
-from usagebill.operations.subscriptions.inputs import StatusOptions
+from usagebill.operations.subscriptions.inputs import PhaseInput, StatusOptions, SubscriptionInput, SubscriptionUpdate
 from usagebill.operations.subscriptions.termination import terminate
 from usagebill.operations.subscriptions.update import update
 from usagebill.process.json_text import JsonObject
