@@ -259,6 +259,7 @@ def valid_bodies(world: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         },
         "OneOffInput": {"external_customer_id": "acme", "fees": [{"add_on_code": "seat", "units": 2}]},
         "PreviewInput": {"customer": {"external_id": "acme"}, "plan_code": "basic", "billing_time": "anniversary"},
+        "CourseInput": {"customer": {"external_id": "acme"}, "plan_code": "basic", "billing_time": "anniversary"},
         "PlanInput": whole,
         "PlanUpdate": whole,
         "ChargeInput": {**whole["charges"][0], "code": "new"},
