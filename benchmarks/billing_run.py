@@ -148,7 +148,7 @@ def run(billing: Billing) -> tuple[float, int]:
     """The CPU seconds of a whole run, and its number of jobs."""
     start = time.process_time()
     done = 0
-    while some := billing.run_batch(BILLED):
+    while some := billing._system.run_batch(BILLED):
         done += some
     return time.process_time() - start, done
 
@@ -212,7 +212,7 @@ def statements_of_one_invoice(billing: Billing) -> Counter[str]:
             seen.clear()
             job = tx.jobs.claim(BILLED)
             assert job is not None
-            tx.savepoint(lambda job=job: billing._do(tx, job, Ahead()))  # type: ignore[misc]
+            tx.savepoint(lambda job=job: billing._system._do(tx, job, Ahead()))  # type: ignore[misc]
 
     billing.store.write(None, two)
     writer.set_trace_callback(None)
@@ -374,7 +374,7 @@ def measure_kinds(count: int) -> None:
             with Billing(file, clock=ManualClock(START), deliver=False, mailer=mailer) as billing:
                 fill(billing, count)
                 make_kind(billing, kind, count)
-                while billing.run_batch():
+                while billing._system.run_batch():
                     pass
                 copied(file, Path(folder) / "before.db")
                 before, lock = invoices(billing), Lock(billing)

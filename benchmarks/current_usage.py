@@ -181,7 +181,7 @@ def count_by(billing: Billing, counted: Counted, plan: str) -> None:
 
 
 def roll_up(billing: Billing) -> None:
-    while billing.roll_up_usage():
+    while billing._system.roll_up_usage():
         pass
 
 

@@ -200,7 +200,7 @@ def measure(billing: Billing, title: str, rounds: int) -> None:
                 over = "OVER" if max(ratios.values()) > MOST_RATIO else ""
                 shown_ratios = "".join(f"{ratio:12.2f}" for ratio in ratios.values())
                 print(f"{title} {source:8}{way:8}{times['none']:10.2f}{shown_ratios}   {over}", flush=True)
-            while billing.roll_up_usage():
+            while billing._system.roll_up_usage():
                 pass
 
 

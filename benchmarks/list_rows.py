@@ -372,7 +372,7 @@ def fill(path: Path, rows: int, events: int) -> None:
     schema.bring_forward(connection)
     connection.close()
     with Billing(path, clock=ManualClock(NOW)) as billing:
-        while billing.roll_up_usage():
+        while billing._system.roll_up_usage():
             pass
     path.with_suffix(".key").write_text(key)
 

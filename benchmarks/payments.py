@@ -110,7 +110,7 @@ def owe(billing: Billing, url: str, payments: int) -> None:
 
 def settled(billing: Billing) -> int:
     # Not as a request, to which other work would yield.
-    return billing.ask(lambda tx: tx.count(Payment, eq("payment_status", ChargeStatus.SUCCEEDED)))
+    return billing._system.ask(lambda tx: tx.count(Payment, eq("payment_status", ChargeStatus.SUCCEEDED)))
 
 
 def collect(billing: Billing, payments: int, parallel: int) -> tuple[float, float]:
@@ -152,7 +152,7 @@ def main(payments: int, milliseconds: int) -> None:
             with Billing(Path(folder) / f"billing-{parallel}.db") as billing:
                 owe(billing, url, payments)
                 rate, wait = collect(billing, payments, parallel)
-                paid = billing.ask(lambda tx: tx.find(Payment, present("connection_id"), limit=payments + 1))
+                paid = billing._system.ask(lambda tx: tx.find(Payment, present("connection_id"), limit=payments + 1))
                 assert len(paid) == len({payment.provider_payment_id for payment in paid}) == payments
                 charge = paid[0].sent
                 assert charge is not None

@@ -156,10 +156,10 @@ class Cost:
 def run(billing: Billing) -> tuple[float, int]:
     """Seconds of CPU time of a whole run, and how many jobs it did; statistics are renewed as by a worker meanwhile."""
     start, looked_at, done = time.process_time(), time.monotonic(), 0
-    while some := billing.run_batch(BILLED):
+    while some := billing._system.run_batch(BILLED):
         done += some
         if time.monotonic() - looked_at >= WORKER_LOOKS_EVERY:
-            billing.roll_up_usage()
+            billing._system.roll_up_usage()
             looked_at = time.monotonic()
     return time.process_time() - start, done
 

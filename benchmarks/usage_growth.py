@@ -118,7 +118,7 @@ def filters_as_seen(folder: Path) -> None:
 
                 none, one = best(*map(usage, plans))
                 line(f"{aggregation_type} imported, {FILTERS} filters, {count:,} events", none, one, 3)
-                while billing.roll_up_usage():
+                while billing._system.roll_up_usage():
                     pass
                 none, one = best(*map(usage, plans))
                 line(f"{aggregation_type} later, {FILTERS} filters, {count:,} events", none, one, 3)

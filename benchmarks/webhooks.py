@@ -111,7 +111,7 @@ def listening(billing: Billing, *urls: str) -> list[WebhookEndpoint]:
 def delivered(billing: Billing, endpoint: WebhookEndpoint) -> int:
     conditions = (eq("webhook_endpoint_id", endpoint.id), eq("status", "succeeded"))
     # Not as a request, to which deliveries would yield.
-    return billing.ask(lambda tx: tx.count(WebhookMessage, *conditions))
+    return billing._system.ask(lambda tx: tx.count(WebhookMessage, *conditions))
 
 
 def delivery_rate(path: Path, messages: int, *urls: str) -> float:

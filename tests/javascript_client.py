@@ -120,7 +120,7 @@ def _add_what_providers_bring(box: Scenario, stripe: StripeServer, known: dict[s
 @contextmanager
 def _served(box: Scenario) -> Iterator[str]:
     """The address at which the box is served, with ids as the client expects them."""
-    box.billing.settings = replace(box.billing.settings, id_prefix="lago_")
+    box.billing._system.settings = replace(box.billing.settings, id_prefix="lago_")
     server = uvicorn.Server(uvicorn.Config(create_app(box.billing), port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

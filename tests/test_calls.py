@@ -174,7 +174,7 @@ def test_due_charges_share_the_transactions_that_begin_them_and_those_that_note_
 ) -> None:
     bill(billing, 8)
     writes = counted_writes(billing, monkeypatch)
-    calls = billing.calls(CollectPayment.kind, 4)
+    calls = billing._system.calls(CollectPayment.kind, 4)
     assert calls.step() == 8
     provider.await_asked(4)
     # Four are asked, four are ready, and all eight are stored as sent.
@@ -191,7 +191,7 @@ def test_what_was_not_asked_when_a_worker_stops_is_left_to_the_next_at_once(
     billing: Billing, provider: HeldProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bill(billing, 6)
-    calls = billing.calls(CollectPayment.kind, 2)
+    calls = billing._system.calls(CollectPayment.kind, 2)
     calls.step()
     provider.await_asked(2)
     written = counted_writes(billing, monkeypatch)
@@ -223,7 +223,7 @@ def test_an_answer_that_cannot_be_noted_does_not_spoil_the_others(billing: Billi
 
     billing.writing(lambda work: [work.schedule(Talk(name=str(number)), work.now) for number in range(5)])
     call = Call(Talk, lambda work, job, task: task.name, answer, conclude)
-    calls = Calls(billing, cast(Any, call), at_once=5)
+    calls = Calls(billing._system, cast(Any, call), at_once=5)
     assert calls.step() == 5
     note_all(calls)
     calls.close()
@@ -250,7 +250,7 @@ def test_a_question_that_cannot_be_put_together_waits_for_another_try(billing: B
         answers.append(answer)
 
     billing.writing(lambda work: [work.schedule(Talk(name=str(number)), work.now) for number in range(4)])
-    calls = Calls(billing, cast(Any, Call(Talk, prepare, lambda host, name: name, conclude)), at_once=4)
+    calls = Calls(billing._system, cast(Any, Call(Talk, prepare, lambda host, name: name, conclude)), at_once=4)
     calls.step()
     note_all(calls)
     calls.close()

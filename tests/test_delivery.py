@@ -608,7 +608,7 @@ def test_what_was_never_attempted_is_kept_however_old_it_is(billing: Billing, cl
         waiting = message(billing, endpoint)
         clock.set(datetime(2024, 7, 1, 1, tzinfo=UTC))
         # Nothing was delivered meanwhile: the worker was down, or the endpoint took all its time for others.
-        while billing.run_batch():
+        while billing._system.run_batch():
             pass
         assert messages(billing, endpoint) == [waiting]
         billing.run_due()
@@ -692,7 +692,7 @@ def test_a_lease_begins_when_the_job_does_however_long_ago_the_run_of_jobs_began
                 clock.set(clock.now() + timedelta(minutes=10))
                 return Unavailable(kind=RegistryError.TIMEOUT, message="")
 
-        billing.vat_registry = Slow()
+        billing._system.vat_registry = Slow()
         billing.billing_entities.update("default", country="FR", eu_tax_management=True)
         for name in names:
             billing.customers.upsert(external_id=name, country="DE", tax_identification_number="DE136695976")

@@ -25,6 +25,7 @@ from usagebill.outside import delivery
 from usagebill.outside.handlers import OUTSIDE, OutsideHandler
 from usagebill.outside.job_host import JobHost
 from usagebill.process.settings import Settings
+from usagebill.system import System
 from usagebill.worker import Worker
 
 
@@ -130,10 +131,10 @@ def test_a_dead_endpoint_holds_up_neither_other_endpoints_nor_other_work(
 def test_a_thread_that_begins_to_send_while_another_process_writes_a_lot_goes_on(
     billing: Billing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Billing, "contention", property(lambda billing: 1.0))
+    monkeypatch.setattr(System, "contention", property(lambda system: 1.0))
     monkeypatch.setattr(delivery, "_BUSY_SAMPLE_SECONDS", 0.0)
     # Made by this thread, which has been at work for longer than the one that sends.
-    deliveries = billing.deliveries()
+    deliveries = billing._system.deliveries()
     waits: list[str] = []
 
     def wait() -> None:
@@ -149,7 +150,7 @@ def test_a_thread_that_begins_to_send_while_another_process_writes_a_lot_goes_on
 
 def test_endpoints_without_messages_are_forgotten(billing: Billing, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "_MOST_KNOWN", 1)
-    deliveries = billing.deliveries()
+    deliveries = billing._system.deliveries()
     for number in range(3):
         with Crowd(0) as receiver:
             endpoint = listen(billing, receiver.url)

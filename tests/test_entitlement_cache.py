@@ -181,7 +181,7 @@ def test_a_change_by_another_process_is_seen_after_a_second(empty_database: str)
     with Billing(empty_database) as billing:
         fill(billing)
         seconds = Seconds()
-        cache = EntitlementCache(billing, seconds)
+        cache = EntitlementCache(billing._system, seconds)
         assert cache.of("sub")["seats"]["max"] == 5
         program = (
             "from usagebill import Billing\n"

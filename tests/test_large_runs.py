@@ -141,7 +141,7 @@ def test_each_invoice_of_a_run_is_announced_to_every_endpoint(tmp_path: Path) ->
     with _open(file, START) as billing:
         _listen(billing, (None, ["invoice.created"], ["customer.created"]))
     with _open(file, FEBRUARY) as billing:
-        while billing.run_batch():
+        while billing._system.run_batch():
             pass
         messages = billing.webhooks.list(per_page=100).items
         invoices = {invoice.id: invoice for invoice in billing.invoices.list(per_page=100).items}
@@ -186,7 +186,7 @@ def test_a_change_before_they_are_stored_bills_its_customer_first_and_once(
                 other.applied_coupons.apply(external_customer_id="c6", coupon_code="off")
 
         # The first batch only bills the first customer, whose invoice copies the billing entity.
-        billing.run_batch()
+        billing._system.run_batch()
         changes.append(elsewhere)
         monkeypatch.setattr(store, "write", late)
         billing.run_due(strict=True)
@@ -212,7 +212,7 @@ def test_workers_that_take_each_other_s_jobs_number_announce_and_log_each_invoic
         billing.billing_entities.update("default", document_numbering=numbering)
         _listen(billing, (None,))
     with _open(file, FEBRUARY) as first, _open(file, FEBRUARY) as second:
-        while first.run_batch() + second.run_batch():
+        while first._system.run_batch() + second._system.run_batch():
             pass
         invoices = first.invoices.list(per_page=100).items
         assert len(invoices) == 60
@@ -264,7 +264,7 @@ def test_whoever_has_an_address_is_sent_the_invoice(tmp_path: Path) -> None:
             billing.customers.upsert(external_id=f"c{number}", email=f"c{number}@acme.example")
     mailer: Any = object()
     with Billing(file, clock=ManualClock(FEBRUARY), deliver=False, mailer=mailer) as billing:
-        while billing.run_batch():
+        while billing._system.run_batch():
             pass
     with closing(sqlite3.connect(file)) as connection:
         (emails,) = connection.execute("SELECT COUNT(*) FROM jobs WHERE kind = 'send_email'").fetchone()

@@ -24,7 +24,7 @@ MINUTE = timedelta(minutes=1)
 @pytest.fixture
 def provider(box: Scenario) -> UnsteadyProvider:
     provider = UnsteadyProvider()
-    box.billing.payment_providers = provider
+    box.billing._system.payment_providers = provider
     connect(box)
     box.run_due()
     box.post("/add_ons", add_on={"name": "Setup", "code": "setup", "amount_cents": 1000, "amount_currency": "EUR"})
@@ -44,15 +44,15 @@ def statuses(box: Scenario) -> list[str]:
 
 def test_money_and_messages_wait_a_minute_for_a_dead_worker_and_long_work_five() -> None:
     with Billing() as billing:
-        leases = {kind: billing.lease_of(kind) for kind in (*OUTSIDE, *CALLS, "deliver_webhook")}
+        leases = {kind: billing._system.lease_of(kind) for kind in (*OUTSIDE, *CALLS, "deliver_webhook")}
     long = ("generate_documents", "send_email", "count_unbilled_events", "compare_with_providers")
     assert leases == {**dict.fromkeys(leases, MINUTE), **dict.fromkeys(long, 5 * MINUTE)}
 
 
 def test_a_lease_is_twice_the_longest_request() -> None:
     with Billing(settings=Settings(payment_provider_timeout=45)) as billing:
-        assert billing.lease_of("collect_payment") == timedelta(seconds=90)
-        assert billing.lease_of("deliver_webhook") == MINUTE
+        assert billing._system.lease_of("collect_payment") == timedelta(seconds=90)
+        assert billing._system.lease_of("deliver_webhook") == MINUTE
 
 
 def test_a_charge_under_way_in_a_process_that_died_is_taken_up_a_minute_later(
@@ -122,7 +122,7 @@ def test_a_refusal_after_the_lease_does_not_fail_a_refund_that_was_made(
             return answer
 
     invoice = box.get(f"/invoices/{bill(box)}")["invoice"]
-    box.billing.payment_providers = refusing = Refusing(charges=provider.charges)
+    box.billing._system.payment_providers = refusing = Refusing(charges=provider.charges)
     overtake(box, refusing)
     item = {"fee_id": invoice["fees"][0]["svc_id"], "amount_cents": 400}
     note = {"invoice_id": invoice["svc_id"], "reason": "other", "refund_amount_cents": 400, "items": [item]}

@@ -163,8 +163,8 @@ def test_many_subscriptions_end_one_by_one(
     billing: Billing, watch: Watch, monkeypatch: pytest.MonkeyPatch, end: Callable[[Billing], None]
 ) -> None:
     # Each end takes as long as the lock may be held.
-    monkeypatch.setattr("usagebill.billing._LONGEST", 0)
-    monkeypatch.setattr("usagebill.billing._OTHERS_WAIT", 0)
+    monkeypatch.setattr("usagebill.system._LONGEST", 0)
+    monkeypatch.setattr("usagebill.system._OTHERS_WAIT", 0)
     end(billing)
     assert max(watch.ended) == 1, "several subscriptions were ended while the lock of the writer was held"
     assert len(watch.bills) >= MANY
@@ -203,7 +203,7 @@ def test_an_end_that_is_interrupted_goes_on_with_the_subscriptions_that_are_left
 ) -> None:
     travel(billing, MIDMONTH)
     billing.customers.delete("acme")
-    billing.run_batch()
+    billing._system.run_batch()
     active = billing.reading(lambda reader: reader.tx.count(Subscription, eq("status", SubscriptionStatus.ACTIVE)))
     assert 1 < active < MANY + 1
     # Another process goes on days later, as of the day of the deletion.

@@ -223,12 +223,12 @@ def seen(id: str, at: datetime, **said: Any) -> Process:
 def test_processes_are_forgotten_after_a_week() -> None:
     clock = ManualClock(NOW)
     with Billing(clock=clock) as billing:
-        billing.transact(lambda tx: tx.note_process(seen("a", NOW)))
+        billing._system.transact(lambda tx: tx.note_process(seen("a", NOW)))
         clock.set(NOW + timedelta(seconds=31))
         assert [process.name for process in standing(billing.store, clock.now()).processes] == ["a"]
         assert standing(billing.store, clock.now()).live == ()
         clock.set(NOW + timedelta(days=8))
-        billing.transact(lambda tx: tx.note_process(seen("b", clock.now())))
+        billing._system.transact(lambda tx: tx.note_process(seen("b", clock.now())))
         assert [process.name for process in standing(billing.store, clock.now()).processes] == ["b"]
 
 
@@ -241,7 +241,7 @@ def test_status_tells_dead_processes_from_those_that_run(file: str) -> None:
             seen("gone:3:cccc", now - timedelta(minutes=10)),
             seen("ended:4:dddd", now - timedelta(minutes=10), stopped_at=now - timedelta(minutes=10)),
         ):
-            billing.transact(partial(lambda tx, process: tx.note_process(process), process=process))
+            billing._system.transact(partial(lambda tx, process: tx.note_process(process), process=process))
     text = CliRunner().invoke(main, ["status", "--db", file]).stdout.splitlines()
     assert "workers   1" in text
     assert "worker    here:1:aaaa  usagebill 0.1.0, schema 64, 1 worker" in text
@@ -268,7 +268,7 @@ def test_consumers_that_fail_fall_behind_or_died_show_where_operators_look(file:
             consumer("here:3:cccc", now, consumes="file:/in", waiting=7, waits_since=now - timedelta(minutes=10)),
             consumer("gone:4:dddd", now - timedelta(minutes=10), consumes="nats:OTHER"),
         ):
-            billing.transact(partial(lambda tx, process: tx.note_process(process), process=process))
+            billing._system.transact(partial(lambda tx, process: tx.note_process(process), process=process))
         text = Metrics(billing, "key").text().decode()
     assert 'usagebill_consumer_waiting{source="file:/in"} 7.0' in text
     assert 'usagebill_consumer_failing{source="kafka:usage"} 1.0' in text

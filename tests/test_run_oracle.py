@@ -221,5 +221,5 @@ def test_every_row_of_a_run_is_the_frozen_one(empty_database: str, hears: bool) 
 
 def run(billing: Billing) -> None:
     """Run what is due, but nothing that reaches out."""
-    while billing.run_batch(strict=True):
+    while billing._system.run_batch(strict=True):
         pass

@@ -149,7 +149,7 @@ def dies():
         os.kill(os.getpid(), signal.SIGKILL)
     return False
 with Billing(sys.argv[1], clock=ManualClock(datetime.fromisoformat(sys.argv[2])), deliver=False) as billing:
-    billing.store = CrashingStore(billing.store, dies)
+    billing._system.store = CrashingStore(billing.store, dies)
     billing.run_due(strict=True)
 """
 

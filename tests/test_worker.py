@@ -31,7 +31,7 @@ with Billing(sys.argv[1]) as billing:
     print("ready", flush=True)
     sys.stdin.readline()
     done = 0
-    while some := billing.run_batch():
+    while some := billing._system.run_batch():
         done += some
     print(done)
 """

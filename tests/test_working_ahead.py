@@ -112,7 +112,7 @@ def interrupted(billing: Billing, interrupt: Callable[[Billing], object]) -> dic
     assert isinstance(clock, ManualClock)
     clock.set(LATER)
     store: Any = InterruptedStore(billing.store, elsewhere)
-    billing.store = store
+    billing._system.store = store
     billing.run_due(strict=True)
     return totals(billing)
 
@@ -189,11 +189,11 @@ def test_usage_that_comes_meanwhile_has_nothing_counted_under_the_lock(
 
     def one_more() -> None:
         clock.set(START + timedelta(seconds=1))
-        billing.store = store
+        billing._system.store = store
         use(billing, "acme", 0, at=clock.now())
 
     interrupted_store: Any = InterruptedStore(store, one_more)
-    billing.store = interrupted_store
+    billing._system.store = interrupted_store
     billing.run_due(strict=True)
     assert counted == [True]
     assert billing.invoices.list(invoice_type="progressive_billing").items == []
@@ -275,7 +275,7 @@ def test_what_another_worker_has_billed_meanwhile_is_billed_once(billing: Billin
 
 def test_numbers_have_no_gap_when_two_workers_meet(billing: Billing) -> None:
     def bill_some(other: Billing) -> None:
-        other.run_batch()
+        other._system.run_batch()
 
     interrupted(billing, bill_some)
     assert len({invoice.number for invoice in billing.invoices.list().items}) == 2

@@ -274,7 +274,7 @@ def serve(
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         with ExitStack() as stack:
-            billing.presence.begin(ProcessKind.SERVER)
+            billing._system.presence.begin(ProcessKind.SERVER)
             for _ in range(workers):
                 stack.enter_context(Worker(billing))
             server.run([listener])

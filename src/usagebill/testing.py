@@ -202,7 +202,7 @@ class Sandbox:
             answer = self._answer(method, target, query, json, headers)
             self._api.note_use(answer)
             self.billing.run_due(immediate=True, strict=True)
-            self.billing.ship_events()
+            self.billing._system.ship_events()
         if not answer.body:
             return answer.status, None
         kind = answer.headers["content-type"]

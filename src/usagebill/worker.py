@@ -62,23 +62,23 @@ class Worker:
         self._deaf: list[Callable[[], None]] = []
         self._threads: list[threading.Thread] = []
         self._wakes: list[Callable[[], None]] = []
-        self._add(self._keep_doing, billing.run_batch, "", name="billing")
+        self._add(self._keep_doing, billing._system.run_batch, "", name="billing")
         for kind in OUTSIDE:
             for number in range(outside_threads):
-                step = partial(billing.reach_out, kinds=(kind,))
+                step = partial(billing._system.reach_out, kinds=(kind,))
                 self._add(self._keep_doing, step, kind, name=f"{kind}-{number + 1}")
-        for name, catch_up in (("usage", billing.roll_up_usage), ("shipping", billing.ship_events)):
+        for name, catch_up in (("usage", billing._system.roll_up_usage), ("shipping", billing._system.ship_events)):
             woken = threading.Event()
             thread = threading.Thread(
                 target=self._keep_catching_up, args=(catch_up, woken), name=f"usagebill-{name}", daemon=True
             )
             self._threads.append(thread)
             self._wakes.append(woken.set)
-        deliveries = billing.deliveries()
+        deliveries = billing._system.deliveries()
         arguments = (deliveries, DeliverWebhook.kind)
         self._thread(self._keep_stepping, arguments, deliveries.wake, DeliverWebhook.kind, "webhooks")
         for kind in CALLS:
-            calls = billing.calls(kind, outside_threads)
+            calls = billing._system.calls(kind, outside_threads)
             self._thread(self._keep_stepping, (calls, kind), calls.wake, kind, kind)
 
     def _add(self, run: Callable[..., None], step: Callable[[], int], kind: str, *, name: str) -> None:
@@ -103,8 +103,8 @@ class Worker:
         """Begin; returns at once."""
         self._deaf = [listen() for listen in self._listen]
         self._schedule_cleaning()
-        self._billing.presence.add_workers(1)
-        self._billing.presence.begin()
+        self._billing._system.presence.add_workers(1)
+        self._billing._system.presence.begin()
         for thread in self._threads:
             thread.start()
 
@@ -128,8 +128,8 @@ class Worker:
         self.wake()
         for thread in self._threads:
             thread.join()
-        self._billing.presence.add_workers(-1)
-        self._billing.presence.note()
+        self._billing._system.presence.add_workers(-1)
+        self._billing._system.presence.note()
         while self._deaf:
             self._deaf.pop()()
 
@@ -139,7 +139,7 @@ class Worker:
             wake()
 
     def _note_done(self) -> None:
-        self._billing.presence.say(last_done_at=self._billing.clock.now())
+        self._billing._system.presence.say(last_done_at=self._billing.clock.now())
 
     def _keep_doing(self, step: Callable[[], int], kind: str, woken: threading.Event) -> None:
         line = _Line(kind or "billing")

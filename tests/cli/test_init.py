@@ -42,7 +42,7 @@ def test_a_system_is_made_once_and_its_key_is_in_a_file_alone(database: str, tmp
         (key,) = billing.api_keys.list().items
         hashed = key_hash(f"Bearer {value}")
         assert hashed is not None
-        found = billing.ask(lambda tx: api_keys.by_hash(tx, hashed))
+        found = billing._system.ask(lambda tx: api_keys.by_hash(tx, hashed))
         assert (found, key.name) == (key, "First key")
     again = run("init", "--db", database, "--key-file", str(tmp_path / "other"))
     assert (again.exit_code, "there is a billing system already" in again.output) == (1, True)

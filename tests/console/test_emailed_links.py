@@ -176,7 +176,7 @@ def test_without_a_mail_server_or_an_address_nothing_is_promised(box: Scenario) 
     box.put("/billing_entities/default", billing_entity={"email": "billing@lumen.example"})
     assert "Send me a link" in Visitor(box.billing).page("/sign-in")
     assert "e-mail a link" in Visitor(box.billing, box.billing.users.link(user.id)).page("/users")
-    box.billing.mailer = None
+    box.billing._system.mailer = None
     assert "usagebill users link" in Visitor(box.billing).page("/sign-in")
     with pytest.raises(NotAllowed):
         box.billing.users.send_link(user.id)

@@ -147,7 +147,7 @@ def test_wherever_it_is_ended_an_invoice_is_issued_whole_or_not_at_all(
     sent = {"external_customer_id": "acme", "currency": "EUR", "fees": [{"add_on_code": "setup"}] * 5}
     statuses = []
     for steps in count(1, 3):
-        box.billing.settings = Settings(request_timeout=steps)
+        box.billing._system.settings = Settings(request_timeout=steps)
         with monkeypatch.context() as patch:
             one_after_another(patch)
             status, _ = box.send("POST", "/invoices", {"invoice": sent})
@@ -169,12 +169,12 @@ def test_a_period_that_is_billed_ahead_of_a_request_is_billed_once_however_often
     box.jump_to("2024-04-02T00:00:00Z")
     statuses = set()
     for steps in range(2, 60, 4):
-        box.billing.settings = Settings(request_timeout=steps)
+        box.billing._system.settings = Settings(request_timeout=steps)
         with monkeypatch.context() as patch:
             one_after_another(patch)
             status, _ = box.send("POST", "/customers", {"customer": {"external_id": "acme", "name": "A"}})
             statuses.add(status)
-    box.billing.settings = Settings()
+    box.billing._system.settings = Settings()
     box.run_due()
     assert 503 in statuses
     assert len(box.get("/invoices")["invoices"]) == 1
@@ -197,7 +197,7 @@ def test_what_an_outside_service_has_been_asked_for_is_finished(monkeypatch: pyt
 def test_pages_of_customers_end_too(box: Scenario) -> None:
     box.customer()
     url = box.get("/customers/acme/portal_url")["customer"]["portal_url"]
-    box.billing.settings = Settings(request_timeout=1e-9)
+    box.billing._system.settings = Settings(request_timeout=1e-9)
     answer = send(create_app(box.billing), "GET", url.removeprefix(box.billing.settings.public_url))
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "60")
 
@@ -229,11 +229,11 @@ def test_requests_of_one_key_leave_threads_to_those_of_others(tmp_path: Path) ->
                     group.start_soon(get, busy)
                 for _ in range(20):
                     await to_thread.run_sync(waiting.acquire)
-                billing.reading = read  # type: ignore[method-assign]
+                billing._system.reading = read  # type: ignore[method-assign]
                 await get(other)
                 answered = list(codes)
                 go_on.set()
             return answered
 
-        billing.reading = reading  # type: ignore[method-assign]
+        billing._system.reading = reading  # type: ignore[method-assign]
         assert run(ask) == [200]

@@ -295,7 +295,7 @@ def test_notices_that_nobody_understands_are_kept_for_a_look(
 def test_the_provider_s_books_are_compared_with_ours(box: Scenario, path: str, provider: UnsteadyProvider) -> None:
     def compared() -> list[str]:
         since = datetime(2024, 1, 1, tzinfo=UTC)
-        differing = compared_with_provider(box.billing, box.billing.organization, "main", since)
+        differing = compared_with_provider(box.billing._system, box.billing.organization, "main", since)
         return [difference.text for difference in differing]
 
     bill(box)

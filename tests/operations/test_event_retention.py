@@ -68,7 +68,7 @@ def removed(box: Scenario, months: int) -> Removal:
 
 def stored(box: Scenario) -> list[tuple[str, int]]:
     """Code and month of the events that are there."""
-    events = box.billing.ask(lambda tx: tx.scoped(box.billing.organization.id).events.find(EventFilter()))
+    events = box.billing._system.ask(lambda tx: tx.scoped(box.billing.organization.id).events.find(EventFilter()))
     return sorted((event.code, event.timestamp.month) for event in events)
 
 
@@ -103,7 +103,9 @@ def test_what_no_bill_needs_is_removed_and_every_bill_and_audit_stays(box: Scena
 
 
 def test_large_periods_are_removed_in_steps_with_one_digest(box: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    events = box.billing.ask(lambda tx: tx.scoped(box.billing.organization.id).events.find(EventFilter(code="gb")))
+    events = box.billing._system.ask(
+        lambda tx: tx.scoped(box.billing.organization.id).events.find(EventFilter(code="gb"))
+    )
     whole = sorted((event for event in events if event.timestamp.month == 1), key=lambda event: event.order)
     monkeypatch.setattr(event_retention, "_TOGETHER", 1)
     assert removed(box, 2).removed == 4

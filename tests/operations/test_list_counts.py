@@ -39,7 +39,7 @@ def fill(url: str) -> None:
 def execute(url: str, statement: str) -> None:
     """Run a statement in a transaction of its own, as another program could."""
     with Billing(url, deliver=False) as billing:
-        billing.transact(lambda tx: tx._connection.execute(statement))  # type: ignore[attr-defined]
+        billing._system.transact(lambda tx: tx._connection.execute(statement))  # type: ignore[attr-defined]
 
 
 def germans(url: str) -> int:
@@ -92,7 +92,7 @@ def test_a_count_that_is_missing_or_of_no_record_is_named_too(file: str) -> None
 def test_totals_of_other_organizations_are_left_alone(file: str) -> None:
     clock = ManualClock(datetime(2024, 3, 1, tzinfo=UTC))
     with Billing(file, clock=clock, deliver=False) as billing:
-        other = billing.transact(lambda tx: create(tx, clock.now(), "Other")).id
+        other = billing._system.transact(lambda tx: create(tx, clock.now(), "Other")).id
     with Billing(file, organization=other, clock=clock, deliver=False) as billing:
         billing.customers.upsert(external_id="alan", currency="EUR", country="DE")
     execute(file, WRONG_COUNT)

@@ -50,7 +50,7 @@ def test_a_shorter_time_holds_as_soon_as_a_worker_starts_with_it() -> None:
         box.metric("calls")
         box.billing.writing(log_cleaning.schedule)
         before = next_cleaning(box)
-        box.billing.settings = KEPT
+        box.billing._system.settings = KEPT
         box.billing.writing(log_cleaning.schedule)
         after = next_cleaning(box)
         assert before is not None

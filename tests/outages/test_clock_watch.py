@@ -64,8 +64,8 @@ def test_nothing_is_written_by_a_clock_that_is_behind(billing: Billing, clock: M
     for act in (
         lambda: billing.customers.upsert(external_id="late"),
         billing.run_due,
-        billing.run_batch,
-        billing.reach_out,
+        billing._system.run_batch,
+        billing._system.reach_out,
     ):
         with pytest.raises(ClockRefused, match="0:06:00 behind the newest instant in the database"):
             act()
@@ -84,7 +84,7 @@ def test_nothing_is_billed_by_a_clock_that_is_far_ahead_until_somebody_confirms_
         with pytest.raises(ClockRefused, match="101 days, 0:00:00 ahead of the newest instant"):
             act()
     assert bills(billing) == 0
-    billing.clock_watch.confirm()
+    billing._system.clock_watch.confirm()
     billing.run_due()
     assert bills(billing) == 3
 
@@ -95,7 +95,7 @@ def test_a_clock_that_was_ahead_and_is_put_right_is_confirmed_too(billing: Billi
     clock.shown = START + timedelta(hours=1)
     with pytest.raises(ClockRefused):
         billing.customers.upsert(external_id="acme", name="Acme Ltd")
-    billing.clock_watch.confirm()
+    billing._system.clock_watch.confirm()
     billing.customers.upsert(external_id="acme", name="Acme Ltd")
     assert billing.customers.get("acme").name == "Acme Ltd"
 
@@ -106,7 +106,7 @@ def test_a_month_without_anything_to_do_is_no_jump_while_a_worker_runs(billing: 
     before = bills(billing)
     for _ in range(20):
         clock.shown += timedelta(days=90)
-        billing.run_batch()
+        billing._system.run_batch()
     billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="s2")
     clock.shown += timedelta(days=31)
     billing.run_due()
@@ -119,11 +119,11 @@ def test_the_watch_goes_by_what_other_processes_saw(tmp_path: Path, billing: Bil
     with Billing(tmp_path / "billing.db", clock=elsewhere, deliver=False) as other:
         with pytest.raises(ClockRefused):
             other.run_due()
-        billing.clock_watch.confirm()
+        billing._system.clock_watch.confirm()
         with pytest.raises(ClockRefused):
             other.run_due()
         clock.shown = START + AHEAD
-        billing.clock_watch.confirm()
+        billing._system.clock_watch.confirm()
         other.run_due()
         assert bills(other) == 3
 

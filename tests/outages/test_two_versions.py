@@ -106,7 +106,7 @@ def let_time_pass(database: str) -> None:
 
 def processes(database: str) -> tuple[Process, ...]:
     with Billing(database, read_only=True) as billing:
-        return billing.ask(lambda tx: tx.processes())
+        return billing._system.ask(lambda tx: tx.processes())
 
 
 def test_an_upgrade_is_refused_while_an_older_server_runs_and_done_once_it_has_stopped(database: str) -> None:
@@ -251,7 +251,7 @@ def test_a_program_is_seen_while_it_has_the_database_open_and_refused_once_that_
 ) -> None:
     with Billing(database) as program:
         program.customers.upsert(external_id="before")
-        program.presence.note()
+        program._system.presence.note()
         (seen,) = processes(database)
         assert (seen.kind, seen.workers) == ("program", 0)
         if not database.startswith("postgresql"):

@@ -137,15 +137,15 @@ def test_an_alert_of_units_tells_no_customer_of_money(box: Scenario) -> None:
 @each("lacking", ["customer", "entity", "server"], ids=str)
 def test_nothing_is_promised_that_cannot_be_sent(box: Scenario, lacking: str) -> None:
     assert 'id="alerts"' in visit(box, PAGE).text
-    mailer = box.billing.mailer
+    mailer = box.billing._system.mailer
     if lacking == "customer":
         box.customer("acme", email=None)
     elif lacking == "entity":
         box.put("/billing_entities/default", billing_entity={"email": None})
     else:
-        box.billing.mailer = None
+        box.billing._system.mailer = None
     assert 'id="alerts"' not in visit(box, PAGE).text
-    box.billing.mailer = mailer
+    box.billing._system.mailer = mailer
     box.customer("acme", email="pay@acme.example")
     box.put("/billing_entities/default", billing_entity={"email": "billing@lumen.example"})
 

@@ -232,7 +232,7 @@ def play(
     """
     with Scenario(now=life.start, tax_provider=provider) as box:
         if dies is not None:
-            box.billing.store = CrashingStore(box.billing.store, dies)
+            box.billing._system.store = CrashingStore(box.billing.store, dies)
         player = _Player(box, life, jump=jump, provider=provider)
         player.act()
         if check is not None:

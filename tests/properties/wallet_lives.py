@@ -141,7 +141,7 @@ def play(
     `dies` decides before each commit of due jobs whether to crash; crashed jobs are rerun.
     """
     with Scenario(now=START) as box:
-        box.billing.store = WatchedStore(box.billing.store, dies, lambda: box.billing.reading(watch))
+        box.billing._system.store = WatchedStore(box.billing.store, dies, lambda: box.billing.reading(watch))
         player = _Player(box, life)
         player.begin()
         for step in life.steps:

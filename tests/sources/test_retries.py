@@ -13,7 +13,7 @@ NOW = datetime(2024, 3, 5, 10, tzinfo=UTC)
 
 
 def registered(billing: Billing) -> list[Process]:
-    billing.presence.note()
+    billing._system.presence.note()
     return list(billing.store.read(None, lambda tx: tx.processes()))
 
 

@@ -155,7 +155,7 @@ def test_running_states_are_made_again_on_the_other_side(
 
     with Billing(file, clock=ManualClock(BILLED)) as billing:
         billing.reading(tallies_of)
-        while billing.roll_up_usage():
+        while billing._system.roll_up_usage():
             pass
         tallies = billing.reading(tallies_of)
     moved(file, url)

@@ -54,7 +54,7 @@ def test_workers_that_earlier_versions_knew_are_kept_as_processes_that_stopped(d
     Billing(database).close()
     make_former(database)
     with Billing(database) as billing:
-        (process,) = billing.ask(lambda tx: tx.processes())
+        (process,) = billing._system.ask(lambda tx: tx.processes())
         assert (process.name, process.kind, process.workers) == ("old:1", "worker", 1)
         assert process.stopped_at == process.seen_at == datetime.fromisoformat("2024-03-05T11:00:00+00:00")
         assert process.last_done_at == datetime.fromisoformat("2024-03-05T10:30:00+00:00")

@@ -159,8 +159,10 @@ def test_two_organizations_are_billed_behind_the_wall(url: str) -> None:
     clock = ManualClock(datetime(2024, 1, 1, tzinfo=UTC))
     totals = {}
     with Billing(url, clock=clock, deliver=False) as first:
-        created = [first.transact(lambda tx, name=name: create(tx, clock.now(), name)) for name in ("One", "Two")]  # type: ignore[misc]
-        organizations = [organization.id for organization in created]
+        organizations = [
+            first._system.transact(lambda tx, name=name: create(tx, clock.now(), name)).id  # type: ignore[misc]
+            for name in ("One", "Two")
+        ]
     for calls, organization in enumerate(organizations, start=3):
         with Billing(url, organization=organization, clock=clock, deliver=False) as billing:
             metric = billing.billable_metrics.create(name="Calls", code="calls", aggregation_type="count_agg")

@@ -92,7 +92,7 @@ def _compare(path: str, organization: str | None, code: str, days: int, json_out
     with opened(path, organization, read_only=True) as billing, named(missing):
         since = billing.clock.now() - timedelta(days=days)
         try:
-            differing = compared_with_provider(billing, billing.organization, code, since)
+            differing = compared_with_provider(billing._system, billing.organization, code, since)
         except ProviderFailed as problem:
             raise click.ClickException(f"the provider gives no list of charges: {problem.failure.message}") from None
     if json_output:

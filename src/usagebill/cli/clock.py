@@ -37,7 +37,7 @@ def clock(confirm: bool, path: str, settings: Settings, json_output: bool) -> No
     """
     configure(level="critical")
     with opened(path, settings=settings) as billing:
-        watch = billing.clock_watch
+        watch = billing._system.clock_watch
         if confirm:
             watch.confirm()
         problem = watch.problem()

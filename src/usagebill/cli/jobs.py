@@ -86,8 +86,8 @@ def _note_run(billing: Billing, began: datetime, *, done: bool) -> None:
     # One row for all runs on this machine.
     name = f"run-due on {socket.gethostname()}"
     last = now if done else None
-    run = replace(billing.presence.process, id=name, name=name, started_at=began, workers=1, last_done_at=last)
-    billing.transact(lambda tx: tx.note_process(replace(run, seen_at=now, stopped_at=now)))
+    run = replace(billing._system.presence.process, id=name, name=name, started_at=began, workers=1, last_done_at=last)
+    billing._system.transact(lambda tx: tx.note_process(replace(run, seen_at=now, stopped_at=now)))
 
 
 def _customer(billing: Billing, job: Job) -> str | None:

@@ -353,7 +353,7 @@ def work(
         signal.signal(number, lambda *_: stopping.set())
     opening = Opening(creates=False, upgrades=not no_upgrade)
     with opened(path, settings=settings, events=events, opening=opening) as billing:
-        billing.presence.say(kind=ProcessKind.WORKER)
+        billing._system.presence.say(kind=ProcessKind.WORKER)
         with Worker(billing):
             _log.info("worker_started", **about(billing))
             click.echo(f"working on {shown(path)}")

@@ -49,7 +49,7 @@ def status(max_age: float, path: str, json_output: bool) -> None:
         known = _with_unbilled(billing, standing(billing.store, billing.clock.now()))
         run = next_run(billing.store, known.at)
         problems = known.problems(timedelta(seconds=max_age))
-        clock = billing.clock_watch.problem()
+        clock = billing._system.clock_watch.problem()
     unused = 0 if is_url(path) else unused_bytes(path)
     if clock is not None:
         problems.append(f"{clock.code}: nothing is written, see `usagebill clock`")

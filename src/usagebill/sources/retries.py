@@ -29,8 +29,8 @@ class Retries:
         self._waits = False
         self._lasts = lasts
         if lasts:
-            billing.presence.say(consumes=source)
-            billing.presence.begin(ProcessKind.CONSUMER)
+            billing._system.presence.say(consumes=source)
+            billing._system.presence.begin(ProcessKind.CONSUMER)
 
     def failed(self, problem: BaseException) -> float:
         """Log a failure; returns the seconds to wait before the next attempt."""
@@ -48,7 +48,7 @@ class Retries:
             _log.info("source_works_again", source=self._source, seconds=round(monotonic() - self._began, 1))
             self._began, self._pause = None, _FIRST_SECONDS
             self._say(failing=None)
-        presence, waits = self._billing.presence, bool(waiting)
+        presence, waits = self._billing._system.presence, bool(waiting)
         if waits != self._waits:
             self._waits = waits
             presence.say(waits_since=self._billing.clock.now() if waits else None)
@@ -56,6 +56,6 @@ class Retries:
 
     def _say(self, **changes: object) -> None:
         """Say it now, and not in some seconds."""
-        self._billing.presence.say(**changes)
+        self._billing._system.presence.say(**changes)
         if self._lasts:
-            self._billing.presence.note()
+            self._billing._system.presence.note()

@@ -155,11 +155,11 @@ class Dying:
 
 
 def test_a_hold_is_let_go_of_though_the_process_dies_with_the_answer(box: Scenario, stripe: StripeServer) -> None:
-    alive = box.billing.payment_providers
-    box.billing.payment_providers = Dying(alive)  # type: ignore[assignment]
+    alive = box.billing._system.payment_providers
+    box.billing._system.payment_providers = Dying(alive)  # type: ignore[assignment]
     with pytest.raises(Killed):
         ask(box)
-    box.billing.payment_providers = alive
+    box.billing._system.payment_providers = alive
     assert intents(stripe) == ["requires_capture"]
     assert subscriptions(box) == []
     box.travel_to("2024-03-05T09:11:00Z")

@@ -210,7 +210,7 @@ def _page(
         choices=choices,
         provider=urlsplit(billing.settings.oidc_issuer or "").hostname,
         provider_path=PROVIDER_PATH,
-        mails=billing.mailer is not None and billing.reading(has_sender),
+        mails=billing._system.mailer is not None and billing.reading(has_sender),
     )
 
 

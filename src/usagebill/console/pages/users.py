@@ -13,7 +13,7 @@ from usagebill.operations.emails.sign_in import has_sender
 
 def _mails(visit: Visit) -> bool:
     """Whether links can be sent: there is a mail server, and an address to send from."""
-    return visit.billing.mailer is not None and visit.billing.reading(has_sender, visit.seat.who.organization)
+    return visit.billing._system.mailer is not None and visit.billing.reading(has_sender, visit.seat.who.organization)
 
 
 def _listed(visit: Visit, problem: str = "", link: object = None, status: int = 200) -> Response:

@@ -39,7 +39,7 @@ def _shown(visit: Visit, problem: bool = False) -> Response:
     def read(reader: Reader, place: Place) -> tuple[RunningUsage, list[Event], Offer, Sequence[int] | None, bool]:
         running = running_usage(reader, place.customer, external_id)
         events = events_of(reader, running, at_most=_MOST_EVENTS)
-        is_told = visit.billing.mailer is not None and can_be_told(reader, place.customer)
+        is_told = visit.billing._system.mailer is not None and can_be_told(reader, place.customer)
         levels = levels_of(reader, place.customer, external_id) if is_told else None
         offer = offer_of(reader, place.customer, external_id)
         return running, events, offer, levels, has_limits(reader, place, offer.subscription)
