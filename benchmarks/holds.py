@@ -116,7 +116,7 @@ def fill(billing: Billing, count: int) -> None:
         billing.writing(lambda work, some=some: events.ingest(work, some))  # type: ignore[misc]
     # The first question makes the worker keep running totals.
     check(billing)
-    while billing.roll_up_usage():
+    while billing._system.roll_up_usage():
         pass
 
 
