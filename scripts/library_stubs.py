@@ -172,7 +172,8 @@ def own_stub(kind: type, name: str, function: Any, imports: Imports, define: str
     """A method written in the class itself."""
     hint = get_type_hints(function)["return"]
     if get_origin(hint) is AbstractContextManager and define != "def":
-        define, returns = "def", f"{imports.add('contextlib', 'AbstractAsyncContextManager')}[_HeldUsage]"
+        usage = imports.add("usagebill.resources.async_held_usage", "AsyncHeldUsage")
+        define, returns = "def", f"{imports.add('contextlib', 'AbstractAsyncContextManager')}[{usage}]"
     else:
         returns = imports.text(hint)
     arguments = OWN.get((kind.__name__, name))
@@ -248,11 +249,6 @@ class AsyncPages(Pages[R]):
     def __aiter__(self) -> AsyncIterator[R]: ...
 
 def turned(page: Pages[R], turn: Callable[[Pages[R]], Awaitable[Pages[R] | None]]) -> AsyncPages[R]: ...
-
-class _HeldUsage:
-    hold: Hold
-    is_captured: bool
-    async def capture(self, properties: Mapping[str, object] | None = ..., **fields: object) -> Hold: ...
 """
 AIO_METHODS = """
     def __init__(self, billing: Host, *, threads: int = ...) -> None: ...
@@ -355,7 +351,7 @@ def client_module() -> str:
         imports.pages = pages
         lines = [f'class {client}:\n    """{texts[client]}"""\n']
         for name, resource in RESOURCES.items():
-            names = {*offered(name), *(["hold"] if name == "holds" and client == "Client" else [])}
+            names = {*offered(name), *(["hold"] if name == "holds" else [])}
             methods = list(verbs(resource, imports, define, names))
             classes.append(
                 f'class _{client}{resource.__name__}:\n    """{inspect.getdoc(resource)}"""\n' + "\n".join(methods)

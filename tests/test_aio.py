@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from structlog.testing import capture_logs
 
@@ -97,6 +98,32 @@ def test_usage_is_held_for_the_time_of_a_block(billing: Billing) -> None:
         asyncio.run(hold(None))
     assert [event.transaction_id for event in billing.events.list()] == ["captured"]
     assert sorted(hold.status for hold in billing.holds.list()) == ["captured", "released"]
+
+
+@pytest.mark.parametrize("at", ["hold", "block", "capture"])
+def test_a_hold_ends_although_its_task_is_cancelled_again_and_again(billing: Billing, at: str) -> None:
+    """As by a server whose caller has left: its scope cancels whatever its tasks await from then on."""
+
+    async def use(scope: anyio.CancelScope) -> None:
+        if at == "hold":
+            scope.cancel()
+        async with billing.aio.holds.hold("acme-pro", code="calls") as usage:
+            try:
+                scope.cancel()
+                await anyio.sleep_forever()
+            finally:
+                if at == "capture":
+                    await usage.capture(transaction_id="left")
+
+    async def serve() -> None:
+        with anyio.CancelScope() as scope:
+            await use(scope)
+        while not [hold async for hold in await billing.aio.holds.list() if hold.status != "held"]:
+            await asyncio.sleep(0)
+
+    asyncio.run(serve())
+    assert [hold.status for hold in billing.holds.list()] == ["captured" if at == "capture" else "released"]
+    assert [event.transaction_id for event in billing.events.list()] == (["left"] if at == "capture" else [])
 
 
 def test_the_loop_goes_on_meanwhile(billing: Billing) -> None:

@@ -29,6 +29,7 @@ from usagebill.core.errors import (
     Invalid,
     NotAllowed,
     NotFound,
+    PaymentRequired,
     Unauthorized,
 )
 from usagebill.core.events import Event
@@ -206,6 +207,30 @@ def test_a_life_by_hand(box: Scenario) -> None:
     with client.holds.hold("sub", code="gb", units=1) as held:
         held.capture(transaction_id="held")
     assert [hold.status for hold in client.holds.list()] == ["captured"]
+
+
+def test_an_asynchronous_program_holds_usage_for_the_time_of_a_block(box: Scenario) -> None:
+    box.customer()
+    box.plan(charge_on(box.metric("gb"), amount="1"))
+    box.subscribe()
+    box.post("/customers/acme/spend_limits", spend_limit={"code": "cap", "amount_cents": 300})
+
+    async def hold() -> None:
+        client = async_client_of(box.billing)
+        async with client.holds.hold("sub", code="gb", units=2) as usage:
+            with pytest.raises(PaymentRequired) as refused:
+                async with client.holds.hold("sub", code="gb", units=2):
+                    raise AssertionError("it was refused")
+            assert refused.value.details["limit"]["remaining"] == "100.0"  # type: ignore[index]
+            await usage.capture({"value": 3}, transaction_id="held")
+        with pytest.raises(LookupError, match="nothing came of it"):
+            async with client.holds.hold("sub", amount_cents=0):
+                raise LookupError("nothing came of it")
+
+    asyncio.run(hold())
+    holds = box.get("/holds")["holds"]
+    assert {(hold["status"], hold["exceeds_hold"]) for hold in holds} == {("captured", True), ("released", False)}
+    assert [event["transaction_id"] for event in box.get("/events")["events"]] == ["held"]
 
 
 REFUSALS: list[tuple[type[BillingError], str, Any]] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from dataclasses import dataclass, field, fields
 from functools import wraps
@@ -15,6 +15,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from usagebill.process.logs import Log, plain_traceback
 from usagebill.records import Pages
 from usagebill.resources import RESOURCES
+from usagebill.resources.async_held_usage import AsyncHeldUsage, held
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -78,7 +79,7 @@ def _tell_of_failure(future: Future[Any]) -> None:
 
 
 class AsyncResource:
-    """A resource, or what it gave, whose methods are coroutines."""
+    """A resource whose methods are coroutines."""
 
     def __init__(self, aio: Aio, resource: object) -> None:
         self._aio = aio
@@ -92,8 +93,22 @@ class AsyncResource:
         if not callable(method):
             return method
         is_entered = str(signature(method).return_annotation).startswith("AbstractContextManager")
-        self.__dict__[name] = made = (enterable if is_entered else awaitable)(self._aio, method)
+        made = self._entered(name, method) if is_entered else awaitable(self._aio, method)
+        self.__dict__[name] = made
         return made
+
+    def _entered(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        """A method for `with` as one for `async with`, made of the resource's coroutines."""
+
+        @wraps(method)
+        def call(*path: Any, **named: Any) -> AbstractAsyncContextManager[Any]:
+            entered: AbstractAsyncContextManager[Any] = vars(type(self._resource))[name](self, *path, **named)
+            return entered
+
+        return _signed(call, method)
+
+    def _held(self, sent: Mapping[str, object]) -> AbstractAsyncContextManager[AsyncHeldUsage]:
+        return held(self, sent)
 
     def __dir__(self) -> list[str]:
         return [name for name in dir(self._resource) if not name.startswith("_")]
@@ -108,24 +123,6 @@ def awaitable(aio: Aio, method: Callable[..., Any]) -> Callable[..., Any]:
         del path, named
         result = await running
         return turned(result, lambda page: aio.run(page.next_page)) if isinstance(result, Pages) else result
-
-    return _signed(call, method)
-
-
-def enterable(aio: Aio, method: Callable[..., AbstractContextManager[Any]]) -> Callable[..., Any]:
-    """A method for `with` as one for `async with`."""
-
-    @wraps(method)
-    @asynccontextmanager
-    async def call(*path: Any, **named: Any) -> AsyncIterator[AsyncResource]:
-        manager = method(*path, **named)
-        entered = await aio.run(manager.__enter__)
-        try:
-            yield AsyncResource(aio, entered)
-        except BaseException as problem:
-            await aio.run(manager.__exit__, type(problem), problem, problem.__traceback__)
-            raise
-        await aio.run(manager.__exit__, None, None, None)
 
     return _signed(call, method)
 

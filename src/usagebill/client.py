@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import wraps
 from types import TracebackType
@@ -27,6 +26,7 @@ from usagebill.remote.answers import OWN_PREFIX, Answered, ServiceUnreachable, p
 from usagebill.remote.calls import Call, bound_signature, method_of, offered
 from usagebill.remote.retries import UNKNOWN, Retries
 from usagebill.resources import RESOURCES
+from usagebill.resources.async_held_usage import held
 
 __all__ = ["AsyncClient", "Client", "Retries", "ServiceUnreachable"]
 
@@ -100,17 +100,18 @@ class _Resource:
         if make is None:
             if not hasattr(kind, verb):
                 raise AttributeError(f"{self._name} has no {verb}")
-            if (self._name, verb) == ("holds", "hold") and isinstance(self._service, Client):
+            if (self._name, verb) == ("holds", "hold"):
                 # Made of what the service offers.
                 return lambda *path, **named: vars(kind)["hold"](self, *path, **named)
             raise AttributeError(f"a service does not offer {self._name}.{verb}; programs with its database do")
         self.__dict__[verb] = method = self._service._method(make, method_of(self._name, verb))
         return method
 
-    @property
-    def _held(self) -> Callable[..., AbstractContextManager[Any]]:
-        held: Any = vars(RESOURCES[self._name])["_held"]
-        return lambda sent: held(self, sent)
+    def _held(self, sent: Mapping[str, object]) -> Any:
+        """The block of a hold, for `with` or `async with`."""
+        if isinstance(self._service, AsyncClient):
+            return held(self, sent)
+        return vars(RESOURCES[self._name])["_held"](self, sent)
 
     def __dir__(self) -> list[str]:
         return sorted(offered(self._name))
