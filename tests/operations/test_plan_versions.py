@@ -119,3 +119,79 @@ def test_the_library_lists_the_definitions_before_and_after(priced: Scenario) ->
 
 def test_an_unknown_plan_has_no_versions(priced: Scenario) -> None:
     priced.get("/plans/other/versions", status=404)
+
+
+def shown(box: Scenario, external_id: str) -> tuple[int | None, Any]:
+    subscription = box.get(f"/subscriptions/{external_id}")["subscription"]
+    return subscription["plan_version"], subscription["next_plan_version"]
+
+
+def counts(box: Scenario) -> dict[int, int]:
+    return {one["version"]: one["subscriptions_count"] for one in versions(box) if one["subscriptions_count"]}
+
+
+@pytest.mark.beyond_reference
+def test_each_version_says_how_many_subscriptions_are_on_it_while_prices_wait(priced: Scenario) -> None:
+    priced.customer()
+    priced.customer("far", timezone="Asia/Tokyo")
+    for external_id, customer in (("sub", "acme"), ("far", "far"), ("own", "acme"), ("leaving", "acme")):
+        priced.subscribe(external_id=external_id, customer=customer)
+    priced.put("/subscriptions/own", subscription={"plan_overrides": {"amount_cents": 100}})
+    priced.plan(code="small", amount_cents=1)
+    priced.subscribe(external_id="leaving", plan_code="small")
+    (first, *_) = [version["version"] for version in versions(priced)]
+    assert counts(priced) == {first: 3}
+    priced.travel_to("2024-01-16T10:00:00Z")
+    priced.put("/plans/basic", plan={"amount_cents": 4000, "effective": "next_period"})
+    second = versions(priced)[0]
+    assert (second["prices_from"], second["effective_on"]) == ("2024-01-16T10:00:00Z", None)
+    priced.put("/plans/basic", plan={"amount_cents": 5000, "effective": "2024-03-01"})
+    third = versions(priced)[0]
+    assert (third["prices_from"], third["effective_on"]) == ("2024-03-01T00:00:00Z", "2024-03-01")
+    priced.subscribe(external_id="new")
+    assert counts(priced) == {first: 3, second["version"]: 1}
+    february = {"version": second["version"], "begins_on": "2024-02-01"}
+    assert shown(priced, "sub") == (first, february)
+    assert shown(priced, "far") == (first, february)
+    march = {"version": third["version"], "begins_on": "2024-03-01"}
+    assert shown(priced, "new") == (second["version"], march)
+    # It will be on another plan by then, and one with a price of its own stays on that.
+    assert shown(priced, "leaving") == (first, None)
+    assert shown(priced, "own")[1] is None
+    # In Tokyo it is February, elsewhere it is not.
+    priced.travel_to("2024-01-31T16:00:00Z")
+    assert counts(priced) == {first: 2, second["version"]: 2}
+    priced.travel_to("2024-02-01T10:00:00Z")
+    assert counts(priced) == {second["version"]: 3}
+    priced.travel_to("2024-02-29T16:00:00Z")
+    before_the_job = counts(priced)
+    assert before_the_job == {second["version"]: 2, third["version"]: 1}
+    priced.travel_to("2024-03-01T10:00:00Z")
+    newest = versions(priced)[0]
+    assert newest["effective_on"] == "2024-03-01"
+    assert counts(priced) == {newest["version"]: 3}
+    assert shown(priced, "sub") == (newest["version"], None)
+
+
+@pytest.mark.beyond_reference
+def test_a_price_that_was_taken_back_comes_no_more(priced: Scenario) -> None:
+    priced.customer()
+    priced.subscribe()
+    priced.put("/plans/basic", plan={"amount_cents": 5000, "effective": "2024-03-01"})
+    made, waiting = shown(priced, "sub")
+    assert waiting["begins_on"] == "2024-03-01"
+    version = waiting["version"]
+    priced.put(f"/plans/basic/scheduled_prices/{version}", scheduled_prices={"effective_on": "2024-04-02"})
+    assert shown(priced, "sub") == (made, {"version": version, "begins_on": "2024-05-01"})
+    priced.delete(f"/plans/basic/scheduled_prices/{version}")
+    assert shown(priced, "sub") == (made, None)
+    assert counts(priced) == {made: 1}
+
+
+@pytest.mark.beyond_reference
+def test_a_subscription_that_has_not_started_is_on_no_version(priced: Scenario) -> None:
+    priced.customer()
+    priced.subscribe(subscription_at="2024-05-01T00:00:00Z")
+    pending = priced.get("/subscriptions/sub?status=pending")["subscription"]
+    assert (pending["plan_version"], pending["next_plan_version"]) == (None, None)
+    assert counts(priced) == {}

@@ -59,6 +59,12 @@ class PriceStep:
     plan_id: str
     effective_on: date | None = None
 
+    @property
+    def prices_from(self) -> datetime:
+        """Since when a period must begin to have the prices after it, of a day in UTC."""
+        day = self.effective_on
+        return self.starts if day is None else max(self.starts, datetime.combine(day, time(), UTC))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargePrices:
@@ -125,11 +131,7 @@ class Plan:
     @property
     def prices_from(self) -> datetime | None:
         """Since when a period must begin to have the newest prices, of a day in UTC; None if all have them."""
-        if not self.price_steps:
-            return None
-        step = self.price_steps[-1]
-        day = step.effective_on
-        return step.starts if day is None else max(step.starts, datetime.combine(day, time(), UTC))
+        return self.price_steps[-1].prices_from if self.price_steps else None
 
     @property
     def has_one_price(self) -> bool:

@@ -24,6 +24,7 @@ from usagebill.core.plans import (
     MinimumCommitment,
     Plan,
     PlanDefinition,
+    PriceStep,
     ScheduledPrices,
 )
 from usagebill.core.taxes import Tax
@@ -99,6 +100,9 @@ class ChangedDefinition:
 class PlanVersion:
     """A price version that changed a plan, from when it was made on, by whom, and what it changed. Nobody is known to
     have made version 0, the plan as it stood when versions began to be kept.
+
+    Its prices count for periods that begin at `prices_from` or later (None: for all), and with `effective_on` on that
+    day or later. `subscriptions_count` active ones have them in their current period, without overrides.
     """
 
     version: int
@@ -108,6 +112,9 @@ class PlanVersion:
     api_key_id: str | None = None
     user_email: str | None = None
     request_id: str | None = None
+    prices_from: datetime | None = None
+    effective_on: date | None = None
+    subscriptions_count: int = 0
 
 
 class Effective(StrEnum):
@@ -194,6 +201,26 @@ def counts_for(start: datetime, since: datetime, day: date | None, zone: Callabl
     if start >= midnight + _WEST or start < midnight - _EAST:
         return start > midnight
     return local_date(start, zone()) >= day
+
+
+def step_to_come(plan: Plan, start: datetime, zone: Callable[[], tzinfo]) -> PriceStep | None:
+    """The change of the plan's prices from which on a period that begins at `start` is billed by former prices."""
+    return next(
+        (step for step in plan.price_steps if not counts_for(start, step.starts, step.effective_on, zone)), None
+    )
+
+
+def scheduled_for(plan: Plan, start: datetime, zone: Callable[[], tzinfo]) -> list[ScheduledPrices]:
+    """The scheduled prices that count for a period that begins at `start`, in order, if no step is to come."""
+    return [one for one in plan.scheduled_prices if counts_for(start, one.scheduled_at, one.effective_on, zone)]
+
+
+def changes_prices(changed: ChangedDefinition) -> bool:
+    """Whether more was changed than which prices wait."""
+    before, after = changed.before, changed.after
+    if not isinstance(before, Plan) or not isinstance(after, Plan):
+        return True
+    return before != replace(after, scheduled_prices=before.scheduled_prices, updated_at=before.updated_at)
 
 
 def has_begun(day: date, now: datetime) -> bool:

@@ -18,13 +18,18 @@ from usagebill.storage.conditions import desc, eq
 
 def contract_of(reader: Reader, subscription: Subscription) -> Contract:
     """The subscription with everything that decides how it is billed now."""
+    run = None if subscription.started_at is None else last_run(reader, subscription)
+    return replace(contract_now(reader, subscription), last_run=run)
+
+
+def contract_now(reader: Reader, subscription: Subscription) -> Contract:
+    """The contract without the last run, which does not matter to what is current or to come."""
     parties = subscription_parties(reader, subscription)
     return Contract(
         subscription=subscription,
         plan=plan_of(reader, subscription),
         parties=parties,
         zone=ZoneInfo(parties.timezone),
-        last_run=None if subscription.started_at is None else last_run(reader, subscription),
     )
 
 

@@ -10,7 +10,7 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.errors import NotFound
 from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition, UsageThreshold
-from usagebill.core.price_versions import as_copied, counts_for, with_prices_of, with_scheduled
+from usagebill.core.price_versions import as_copied, scheduled_for, step_to_come, with_prices_of, with_scheduled
 from usagebill.core.subscriptions import UNENDED, Subscription
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, has, missing, within
@@ -56,11 +56,9 @@ def definition_from(
 ) -> PlanDefinition:
     """The plan's definition with the prices that count for a period that begins at `start`, of a customer in `zone`."""
     definition = plan_definition(reader, plan_id, plan)
-    steps, scheduled = definition.plan.price_steps, definition.plan.scheduled_prices
-    later = next((step for step in steps if not counts_for(start, step.starts, step.effective_on, zone)), None)
+    later = step_to_come(definition.plan, start, zone)
     if later is None:
-        due = (one for one in scheduled if counts_for(start, one.scheduled_at, one.effective_on, zone))
-        return with_scheduled(definition, due)
+        return with_scheduled(definition, scheduled_for(definition.plan, start, zone))
     former = plan_definition(reader.as_of(later.before), later.plan_id)
     return with_prices_of(definition, former if later.plan_id == plan_id else as_copied(former, definition))
 

@@ -150,6 +150,11 @@ class Reader:
         other.known_at = known_at or instant
         return other
 
+    @property
+    def price_version(self) -> int:
+        """The newest price version."""
+        return self.tx.price_version
+
     def as_of(self, price_version: int | None) -> Reader:
         """A reader of all definitions as they stood in that price version; None: in the oldest that is known."""
         former = self.tx.as_of(price_version or 0)

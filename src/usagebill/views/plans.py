@@ -29,7 +29,7 @@ from usagebill.runtime.work import Reader
 from usagebill.views.add_ons import add_on_view
 from usagebill.views.billable_metrics import billable_metric_view
 from usagebill.views.entitlements import WrappedEntitlementView, wrapped_entitlements
-from usagebill.views.formats import Day, DecimalText, Id, Instant, instant_text, plain_number
+from usagebill.views.formats import Day, DecimalText, Id, Instant, date_text, instant_text, plain_number
 from usagebill.views.taxes import TaxView, tax_view, taxes_view
 
 
@@ -364,6 +364,9 @@ class PlanVersionView(TypedDict):
     api_key_id: Id | None
     user_email: str | None
     request_id: str | None
+    prices_from: Instant | None
+    effective_on: Day | None
+    subscriptions_count: int
     changes: list[ChangedDefinitionView]
 
 
@@ -376,6 +379,9 @@ def plan_version_view(reader: Reader, version: PlanVersion) -> PlanVersionView:
         "api_key_id": version.api_key_id,
         "user_email": version.user_email,
         "request_id": version.request_id,
+        "prices_from": instant_text(version.prices_from),
+        "effective_on": date_text(version.effective_on),
+        "subscriptions_count": version.subscriptions_count,
         "changes": [_changed_definition(reader, version.version, changed) for changed in version.changes],
     }
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 from typing import NotRequired, TypedDict
-from zoneinfo import ZoneInfo
 
 from usagebill.core.activation import ActivationRule
 from usagebill.core.authorizations import Authorize, Authorized, authorization_question
@@ -13,8 +13,9 @@ from usagebill.core.days import local_date
 from usagebill.core.periods import Cycle, Succession, current_billing_period, downgrade_plan_date, first_opening
 from usagebill.core.plans import UsageThreshold
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus, begins_at, cycle_of
-from usagebill.queries.contracts import subscription_parties
+from usagebill.queries.contracts import contract_now
 from usagebill.queries.entitlements import entitled_features
+from usagebill.queries.plan_versions import coming_version, current_version
 from usagebill.queries.subscriptions import (
     applicable_thresholds,
     find_subscription,
@@ -88,8 +89,15 @@ class ActivationRuleView(TypedDict):
     updated_at: Instant
 
 
+class ComingVersionView(TypedDict):
+    version: int
+    begins_on: Day
+
+
 class SubscriptionAndPlanView(SubscriptionView):
     plan: PlanView
+    plan_version: int | None
+    next_plan_version: ComingVersionView | None
     applicable_usage_thresholds: list[ApplicableThresholdView]
 
 
@@ -128,7 +136,7 @@ class ThresholdReached(SubscriptionMessage):
 
 def subscription_view(reader: Reader, subscription: Subscription) -> SubscriptionView:
     """The subscription's own fields, as lists show them."""
-    return contract_view(reader, _shown_contract(reader, subscription))
+    return contract_view(reader, contract_now(reader, subscription))
 
 
 def created_subscription_view(reader: Reader, subscription: Subscription) -> CreatedSubscriptionView:
@@ -144,17 +152,6 @@ def created_subscription_view(reader: Reader, subscription: Subscription) -> Cre
             "amount_currency": outcome.request.currency,
         }
     return shown
-
-
-def _shown_contract(reader: Reader, subscription: Subscription) -> Contract:
-    """The contract for views, without the last run, which they do not show."""
-    parties = subscription_parties(reader, subscription)
-    return Contract(
-        subscription=subscription,
-        plan=plan_of(reader, subscription),
-        parties=parties,
-        zone=ZoneInfo(parties.timezone),
-    )
 
 
 def contract_view(reader: Reader, contract: Contract, *, is_alone: bool = False) -> SubscriptionView:
@@ -280,17 +277,24 @@ def _thresholds_view(reader: Reader, subscription: Subscription) -> list[Applica
 
 def subscription_and_plan_view(reader: Reader, subscription: Subscription) -> SubscriptionAndPlanView:
     """The subscription as single-record responses show it: with its plan and applicable thresholds."""
-    contract = _shown_contract(reader, subscription)
+    contract = contract_now(reader, subscription)
+    shown = contract_view(reader, contract)
+    until = shown["downgrade_plan_date"]
+    coming = coming_version(reader, contract, None if until is None else date.fromisoformat(until))
     return {
-        **contract_view(reader, contract),
+        **shown,
         "plan": plan_view(reader, contract.plan),
+        "plan_version": current_version(reader, contract),
+        "next_plan_version": None
+        if coming is None
+        else {"version": coming.version, "begins_on": coming.begins_on.isoformat()},
         "applicable_usage_thresholds": _thresholds_view(reader, subscription),
     }
 
 
 def subscription_webhook_view(reader: Reader, subscription: Subscription) -> SubscriptionMessage:
     """The subscription as messages show it: with its plan and its customer."""
-    contract = _shown_contract(reader, subscription)
+    contract = contract_now(reader, subscription)
     return {
         **contract_view(reader, contract),
         "plan": plan_view(reader, contract.plan),

@@ -143,6 +143,15 @@ SHOWN: Mapping[str, Field | str] = {
     "current_billing_period_started_at": Field("The first instant of the current period."),
     "current_billing_period_ending_at": Field("The last instant of the current period."),
     "phases": Field("The present plan and those that follow on dates agreed on, in order; empty if none follows."),
+    "plan_version": Field(
+        "The version of its plan that bills its current period; of its own plan with `plan_overrides`. Null before it"
+        " starts."
+    ),
+    "next_plan_version": Field(
+        "The version that follows, if prices wait; null if none does, or a change of plan comes first."
+    ),
+    "ComingVersion.version": Field("The number of the version."),
+    "ComingVersion.begins_on": Field("The first day of the period that has its prices."),
     "Phase.begins_on": Field("The day on which it began, or takes over: the first of a period."),
     "Phase.until": Field("The day from which the next phase counts, as agreed; null for the last."),
     "ActivationRule.type": "ActivationRuleInput.type",
@@ -416,7 +425,16 @@ SHOWN: Mapping[str, Field | str] = {
     ),
     "PlanVersion.source": Field("Who changed it; null for version 0.", values=tuple(ActivitySource)),
     "PlanVersion.changes": Field("What changed: the plan, its charges, or what these price and are taxed by."),
-    "PlanVersion.created_at": Field("When the change was made, from which instant on it counts."),
+    "PlanVersion.created_at": Field("When the change was made."),
+    "PlanVersion.prices_from": Field(
+        "Since when a period must begin to have its prices, of a day in UTC; null if all periods have them."
+    ),
+    "PlanVersion.effective_on": Field(
+        "The day, in the customer's time zone, from which its prices count, if they waited for one or do."
+    ),
+    "PlanVersion.subscriptions_count": Field(
+        "Active subscriptions whose current period has its prices; those with plan overrides are not counted."
+    ),
     "ChangedDefinition.svc_id": Field("The id of what changed."),
     "ChangedDefinition.kind": Field("What changed.", values=tuple(KINDS)),
     "ChangedDefinition.code": Field("Its code."),
