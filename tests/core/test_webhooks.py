@@ -51,19 +51,21 @@ MESSAGE = WebhookMessage(
 )
 
 
-def test_catalogue_has_the_75_names_of_the_interface_and_eight_of_ours() -> None:
+def test_catalogue_has_the_75_names_of_the_interface_and_ten_of_ours() -> None:
     ours = {
         "customer.anonymized",
         "hold.expired",
         "limit.reached",
         "limit.reset",
+        "plan.version_effective",
+        "plan.version_scheduled",
         "invoice.overpaid",
         "invoice.payment_dispute_won",
         "payment.refund_failure",
         "payment.returned",
     }
     assert len(OBJECT_TYPES.keys() - ours) == 75
-    assert len(OBJECT_TYPES) == 83
+    assert len(OBJECT_TYPES) == 85
 
 
 def test_hmac_of_the_documented_example() -> None:

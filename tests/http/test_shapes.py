@@ -104,6 +104,7 @@ UNSHOWN = {
     # It is ours.
     "customer.anonymized",
     "hold.expired",
+    *("plan.version_effective", "plan.version_scheduled"),
     *("limit.reached", "limit.reset"),
     *("credit_note.provider_refund_failure", "invoice.overpaid", "invoice.payment_dispute_won"),
     *("payment.refund_failure", "payment.returned"),

@@ -615,3 +615,41 @@ def test_what_was_taken_back_was_never_scheduled(pay_in_advance: bool, day_by_da
             return [sums_by_month(box, name) for name in names]
 
     assert life(scheduled=True) == life(scheduled=False)
+
+
+def test_messages_say_that_prices_wait_and_that_their_day_has_come(studio: Scenario) -> None:
+    def told() -> list[str]:
+        return studio.webhook_types("plan.version")
+
+    raise_price(studio, effective="2024-03-01", cascade_updates=True)
+    assert told() == ["plan.version_scheduled"]
+    assert studio.webhooks[-1]["plan"]["scheduled_prices"][0]["effective_on"] == "2024-03-01"
+    (version,) = versions_waiting(studio)
+    path = f"/plans/basic/scheduled_prices/{version}"
+    studio.put(path, scheduled_prices={"effective_on": "2024-04-01"})
+    assert told() == ["plan.version_scheduled"] * 2
+    # Nothing waits for that day any more.
+    studio.travel_to("2024-03-02T01:00:00Z")
+    assert told() == ["plan.version_scheduled"] * 2
+    studio.travel_to("2024-04-01T01:00:00Z")
+    assert told() == [*["plan.version_scheduled"] * 2, "plan.version_effective"]
+    (message,) = [one for one in studio.webhooks if one["webhook_type"] == "plan.version_effective"]
+    assert message["plan"]["charges"][0]["properties"] == {"amount": "0.08"}
+    studio.put("/plans/basic", plan={"amount_cents": 1100, "effective": "next_period"})
+    assert told() == [*["plan.version_scheduled"] * 2, "plan.version_effective", "plan.version_scheduled"]
+    raise_price(studio, "0.16", effective="2024-06-01")
+    studio.delete(f"/plans/basic/scheduled_prices/{versions_waiting(studio)[0]}")
+    assert studio.webhooks[-1]["webhook_type"] == "plan.updated"
+    assert "scheduled_prices" not in studio.webhooks[-1]["plan"]
+
+
+def test_a_name_counts_at_once_while_the_price_beside_it_waits(studio: Scenario) -> None:
+    raise_price(studio, effective="next_period", invoice_display_name="Pictures")
+    studio.put(
+        "/plans/basic", plan={"invoice_display_name": "Studio 24", "amount_cents": 2000, "effective": "next_period"}
+    )
+    studio.travel_to("2024-03-01T01:00:00Z")
+    february = {(fee["item"]["invoice_display_name"], fee["amount_cents"]) for fee in studio.invoices()[-1]["fees"]}
+    assert february == {("Pictures", 400), ("Studio 24", 1000)}
+    answer = studio.ask("PUT", "/plans/basic", {"plan": {"name": "Other", "effective": "2024-06-01"}}, 422)
+    assert answer["error_details"] == {"effective": ["only_prices_can_wait"]}

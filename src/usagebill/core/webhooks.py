@@ -113,6 +113,8 @@ OBJECT_TYPES: Mapping[str, str] = {
     "payment_request.payment_status_updated": "payment_request",
     "plan.created": "plan",
     "plan.updated": "plan",
+    "plan.version_effective": "plan",
+    "plan.version_scheduled": "plan",
     "plan.deleted": "plan",
     "quote.created": "quote",
     "quote.approved": "quote",

@@ -90,6 +90,10 @@ class Plans(Resource):
     messages: ClassVar[Messages] = {
         "plan.created": Message("A plan was created.", PlanSummary),
         "plan.updated": Message("A plan was updated.", PlanSummary),
+        "plan.version_effective": Message("A day has come for which prices of a plan waited.", PlanSummary),
+        "plan.version_scheduled": Message(
+            "Prices of a plan wait for a day, or for the next period of each subscription.", PlanSummary
+        ),
         "plan.deleted": Message("A plan is being deleted, and its subscriptions are being terminated.", DeletedPlan),
     }
 

@@ -29,6 +29,7 @@ from usagebill.queries.billing_entities import default_entity
 from usagebill.queries.plans import forget_definition, is_used, overrides_of, plan_by_code, plan_definition
 from usagebill.requests.inputs import Maybe, value_or
 from usagebill.runtime.work import Reader, Work
+from usagebill.views.plans import plan_summary
 
 R = TypeVar("R")
 
@@ -66,7 +67,15 @@ def taking_effect(
     result = act(work)
     for each in changed:
         refuse(next_period_errors(before[each.id], plan_definition(work, each.id)))
+    if changed[0].id == plan.id:
+        _emit(work, "plan.version_scheduled", plan)
     return result
+
+
+def _emit(work: Work, message: str, plan: Plan) -> None:
+    """Emit a message about a plan as it is now. Overrides have none: they are told of with their subscriptions."""
+    if plan.parent_id is None:
+        work.emit(message, lambda: plan_summary(work, plan_definition(work, plan.id).plan), plan.id)
 
 
 def day_to_come(reader: Reader, effective: str) -> date:
@@ -99,6 +108,7 @@ def _schedule(work: Work, plans: Sequence[Plan], day: date, act: Callable[[Work]
         if not is_empty(prices):
             _store(work, plan, (*plan.scheduled_prices, prices))
             take_effect_on(work, plan, day)
+            _emit(work, "plan.version_scheduled", plan)
 
 
 def _changed_by(work: Work, plans: Sequence[Plan], day: date, act: Callable[[Work], object]) -> list[_BeforeAndAfter]:
@@ -123,6 +133,7 @@ def update_scheduled_prices(work: Work, code: str, version: int | str, request: 
         later = [replace(prices, effective_on=day, scheduled_at=work.now) for prices in moved]
         _store(work, each, (*kept, *later))
         take_effect_on(work, each, day)
+        _emit(work, "plan.version_scheduled", each)
     return plan_by_code(work, code)
 
 
@@ -135,6 +146,7 @@ def delete_scheduled_prices(work: Work, code: str, version: int | str) -> Plan:
     for each in _with_scheduled(work, plan_by_code(work, code), version):
         kept, _ = _parted(each, version)
         _store(work, each, kept)
+        _emit(work, "plan.updated", each)
     return plan_by_code(work, code)
 
 
@@ -174,6 +186,8 @@ def take_effect(work: Work, task: PricesTakeEffect) -> None:
     plan = work.tx.get(Plan, task.plan_id)
     if plan is not None:
         _take_effect(work, plan, date.fromisoformat(task.day))
+        if plan_definition(work, plan.id).plan != plan:
+            _emit(work, "plan.version_effective", plan)
 
 
 def _take_effect(work: Work, plan: Plan, day: date) -> None:

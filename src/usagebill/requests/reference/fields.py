@@ -90,7 +90,8 @@ FIELDS: Mapping[str, Field] = {
     "usage_thresholds": Field("Amounts of lifetime usage at which usage is invoiced immediately."),
     "effective": Field(
         "From when the new prices count: `immediately` reprices the open period of every subscription, `next_period`"
-        " waits for the next period of each, a date for the first period of each that begins on it or later.",
+        " waits for the next period of each, a date for the first period of each that begins on it or later. Names"
+        " count at once.",
         example="2026-04-01",
         default="immediately",
     ),
