@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -13,9 +13,12 @@ import jinja2
 
 from usagebill.browser import templates
 from usagebill.browser.templates import segment as segment
+from usagebill.console.lists import Column, Kind, List
 from usagebill.core.documents.locales import date_text, money_text
 from usagebill.core.instants import parse_instant
 
+# The address of the page about what a field of this name and value names.
+Link = Callable[[str, object], str | None]
 _LOCALE = "en"
 # Statuses -> how they are painted; others are neutral.
 _TONES = {
@@ -81,6 +84,53 @@ def at(record: Mapping[str, Any], field: str) -> Any:
     return value
 
 
+class Cell(NamedTuple):
+    """A cell of a list: its classes, its heading, its text, where that leads, and the classes of what is inside it."""
+
+    style: str
+    label: str
+    text: str
+    href: str | None
+    inner: str
+
+
+def cells(record: Mapping[str, Any], list: List, root: str, link: Link) -> Iterator[Cell]:
+    """The cells of a record in a list, the first of which leads to the record; a template without a macro for each is
+    several times as fast.
+    """
+    own = f"{root}/{list.path}/{segment(record[list.key])}" if list.get else None
+    for column in list.columns:
+        value = at(record, column.field)
+        text, inner, href = _shown(column, value, record), "", own
+        if column.kind is Kind.STATUS and (own or value):
+            text, inner = words("Yes" if value is True else value), "" if own else f"pill {tone(value)}"
+        elif column.kind is Kind.STATUS and value is False:
+            text, inner = "No", "quiet"
+        elif own and not text:
+            text, inner = f"No {column.label.lower()}", "quiet"
+        elif not own:
+            target = at(record, column.target) if column.target else value
+            href = link(column.names or column.field.rpartition(".")[2], target)
+        style = f"{column.kind} number" if column.kind in (Kind.MONEY, Kind.NUMBER) else column.kind
+        yield Cell(style if text else f"{style} none", column.label, text, href, inner)
+        own = None
+
+
+def _shown(column: Column, value: object, record: Mapping[str, Any]) -> str:
+    if value is None:
+        return ""
+    match column.kind:
+        case Kind.MONEY:
+            return money(value, at(record, column.currency))
+        case Kind.NUMBER:
+            return number(value)
+        case Kind.WHEN:
+            return when(str(value))
+        case Kind.DAY:
+            return day(str(value))
+    return str(value)
+
+
 def query(parameters: Mapping[str, object]) -> str:
     """Parameters as the end of an address, without empty ones."""
     given = {name: value for name, value in parameters.items() if value not in (None, "")}
@@ -91,6 +141,6 @@ def query(parameters: Mapping[str, object]) -> str:
 def environment() -> jinja2.Environment:
     """The templates of the console, and what they know."""
     made = templates.environment("usagebill.console")
-    filters = (money, when, day, number, words, tone, at, query)
+    filters = (money, when, day, number, words, tone, at, query, cells)
     made.filters.update({function.__name__: function for function in filters})
     return made

@@ -21,6 +21,9 @@ from usagebill.console.seat import Seat
 from usagebill.core.errors import Forbidden
 from usagebill.core.secrets import Secret
 
+# Finding it out reads the whole description of the package.
+_VERSION = version("usagebill")
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:
@@ -86,7 +89,7 @@ def rendered(request: Request, template: str, status: int = 200, **context: obje
             here=request.url.path.removeprefix(root),
             link=lambda name, value: address_of(root, name, value),
             subject=lambda activity: subject_of(root, activity),
-            version=version("usagebill"),
+            version=_VERSION,
             sandbox=getattr(request.app.state, "sandbox", None),
             **context,
         )
