@@ -40,7 +40,9 @@ class _Visitor:
 
     def __init__(self, billing: Billing) -> None:
         self._app: ASGIApp = console_app(billing)
-        link = billing.writing(lambda work: users.add(work, UserInput(email="ada@example.com", role="admin")))
+        link = billing.writing(
+            lambda work: users.add(work, UserInput(email=f"ada-{time.time_ns()}@example.com", role="admin"))
+        )
         _, headers, _ = self._ask("POST", "/sign-in", body=link.url.partition("?")[2].encode())
         self._cookie = headers["set-cookie"].partition(";")[0]
         assert self._cookie.startswith(COOKIE)
