@@ -31,7 +31,7 @@ from usagebill.core.errors import (
 from usagebill.core.organizations import Organization, check_requests
 from usagebill.core.security_logs import refused_use
 from usagebill.http.credentials import key_hash
-from usagebill.http.endpoints import Endpoint
+from usagebill.http.endpoints import BASE as BASE, Endpoint
 from usagebill.http.errors import error_body, error_headers
 from usagebill.http.idempotency import HEADER, REPLAYED, Once
 from usagebill.http.parameters import decoded, meta_of, paging_of, query_parameters
@@ -50,7 +50,6 @@ from usagebill.runtime.work import Reader, Work
 from usagebill.storage import deadline
 from usagebill.storage.ports import Transaction
 
-BASE = "/api/v1"
 # The number of callers cached at a time; others are looked up.
 _MOST_CALLERS = 1000
 _KEY_USE_NOTED_EVERY = timedelta(hours=1)

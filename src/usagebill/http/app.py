@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pkgutil
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache, partial
-from importlib import import_module, resources
+from importlib import resources
 from typing import cast
 from urllib.parse import quote
 from weakref import WeakValueDictionary
@@ -34,7 +33,6 @@ from usagebill.core.secrets import Secret
 from usagebill.http.api import Answer, Api, Request, Routes, request_id
 from usagebill.http.clock import clock_route
 from usagebill.http.credentials import KEY_SENT
-from usagebill.http.endpoints import Endpoint
 from usagebill.http.errors import error_body, error_headers
 from usagebill.http.metrics import CONTENT_TYPE, Metrics
 from usagebill.http.notices import notice_route
@@ -42,6 +40,7 @@ from usagebill.http.openapi import document
 from usagebill.http.parameters import refuse_nul
 from usagebill.http.prefix import check_prefix
 from usagebill.http.readiness import DatabaseWatch
+from usagebill.http.table import endpoints as endpoints
 from usagebill.operations.documents import files as documents
 from usagebill.operations.standing import age_of_oldest_job
 from usagebill.portal import portal_routes
@@ -95,15 +94,6 @@ FIRST_SEGMENTS = _OWN_PATHS | {"api"}
 _TRACE_PARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _LONGEST_USER_AGENT = 200
 _log = Log("usagebill.requests")
-
-
-@cache
-def endpoints() -> Sequence[Endpoint]:
-    """The whole table of requests that the API answers. Each module of this package contributes its `ENDPOINTS`."""
-    package = import_module("usagebill.http")
-    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-    modules = [import_module(f"{package.__name__}.{name}") for name in names]
-    return [endpoint for module in modules for endpoint in getattr(module, "ENDPOINTS", ())]
 
 
 @cache

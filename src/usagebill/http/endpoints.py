@@ -10,6 +10,8 @@ import attrs
 from usagebill.process.json_text import Json, Nul
 from usagebill.resources import PERMISSIONS
 
+BASE = "/api/v1"
+
 
 @attrs.frozen(kw_only=True)
 class Endpoint:

@@ -18,8 +18,7 @@ from usagebill import __version__
 from usagebill.core.idempotency import LONGEST_KEY
 from usagebill.core.limits import Range
 from usagebill.core.webhooks import OBJECT_TYPES, SIGNATURE_ALGORITHMS, header_prefix
-from usagebill.http.api import BASE
-from usagebill.http.endpoints import Endpoint
+from usagebill.http.endpoints import BASE, Endpoint
 from usagebill.http.idempotency import HEADER
 from usagebill.http.openapi_answers import ERRORS, PAGE_META, Views, error_responses, error_schemas, prefixed
 from usagebill.operations.price_lists import LEFT_OUT, PriceListInput

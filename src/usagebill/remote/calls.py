@@ -15,9 +15,8 @@ import attrs
 from usagebill.core.checks import Admitted
 from usagebill.core.events import Event
 from usagebill.core.fees import Fee
-from usagebill.http.api import BASE
-from usagebill.http.app import endpoints
-from usagebill.http.endpoints import Endpoint
+from usagebill.http.endpoints import BASE, Endpoint
+from usagebill.http.table import endpoints
 from usagebill.operations import events
 from usagebill.operations.alerts import definitions as alerts
 from usagebill.operations.estimates import InstantFee
