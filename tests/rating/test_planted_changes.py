@@ -111,11 +111,11 @@ def test_a_wrong_sum_of_a_change_or_an_end_is_found(box: Scenario, wrong: str) -
 NOTE_AMOUNTS = ("total", "credit", "balance", "sub_total_excluding_taxes")
 
 
-def giving(at: int, cents: int) -> Plant:
+def giving(at: int, cents: int, reason: str = "order_cancellation") -> Plant:
     """So many cents more on the credit note at a position, all the way up; nothing is left of one that gave as many."""
 
     def plant(work: Work) -> None:
-        notes = work.tx.find(CreditNote, eq("reason", "order_cancellation"), order=OLDEST_FIRST)
+        notes = work.tx.find(CreditNote, eq("reason", reason), order=OLDEST_FIRST)
         note = notes[at]
         (item,) = note.items
         if item.amount_cents == -cents:
@@ -227,3 +227,58 @@ def test_what_a_threshold_billed_and_the_period_does_not_deduct_is_found(downgra
         assert box.billing.audit().findings == ()
         found = {finding.check for finding in report_with(box, deducting(deducted)).findings}
         assert "credits" in found
+
+
+def seats_over_a_change(box: Scenario) -> None:
+    """A seat at 31.00 a month that October was paid for, and from the 16th on is billed in arrears."""
+    box.customer()
+    seats = box.metric("seats", "unique_count_agg", recurring=True)
+    box.plan(charge_in_advance_on(seats, amount="31", prorated=True, invoiceable=True), code="old", amount_cents=0)
+    box.plan(charge_on(seats, amount="31", prorated=True), code="new", amount_cents=3100)
+    box.subscribe("old")
+    box.event("seats", value="a")
+    box.travel_to("2024-10-16T12:00:00Z")
+    box.subscribe("new")
+    box.travel_to("2024-12-02T00:00:00Z")
+
+
+@pytest.mark.parametrize("cents", [-1600, -100, 100], ids=["nothing", "a day less", "a day more"])
+def test_a_wrong_credit_for_seats_that_are_billed_again_in_arrears_is_found(cents: int) -> None:
+    with Scenario("2024-10-01T00:00:00Z") as box:
+        seats_over_a_change(box)
+        (note,) = box.get("/credit_notes")["credit_notes"]
+        assert (note["reason"], note["total_amount_cents"]) == ("order_change", 1600)
+        report = box.billing.audit()
+        assert (report.findings, report.recounted["unused_time"]) == ((), 1)
+        found = report_with(box, giving(0, cents, "order_change")).findings
+        assert "credit for usage paid in advance" in " ".join(finding.detail for finding in found)
+
+
+def test_a_credit_for_seats_is_right_after_late_events_and_other_notes() -> None:
+    with Scenario("2024-10-01T00:00:00Z") as box:
+        seats_over_a_change(box)
+        box.event("seats", value="b", at=1728086400)
+        for invoice in box.get("/invoices")["invoices"]:
+            fees = [fee for fee in box.invoice(invoice["svc_id"])["fees"] if fee["amount_cents"] > 1600]
+            for fee in fees[:1]:
+                items = [{"fee_id": fee["svc_id"], "amount_cents": 500}]
+                given = {"invoice_id": invoice["svc_id"], "credit_amount_cents": 500, "items": items}
+                box.post("/credit_notes", credit_note=given)
+        assert box.billing.audit().findings == ()
+
+
+@pytest.mark.parametrize("cents", [-500, -100, 100], ids=["nothing", "less", "more"])
+def test_a_wrong_credit_for_a_surplus_of_thresholds_is_found(cents: int) -> None:
+    with Scenario("2024-10-01T00:00:00Z") as box:
+        box.customer()
+        thresholds = [{"amount_cents": 1000}, {"amount_cents": 2000}]
+        box.plan(charge_on(box.metric("gb"), amount="1"), amount_cents=3100, usage_thresholds=thresholds)
+        box.subscribe()
+        for value in (10, 10, -5):
+            box.event("gb", value=value)
+        box.travel_to("2024-11-02T00:00:00Z")
+        (note,) = box.get("/credit_notes")["credit_notes"]
+        assert (note["reason"], note["total_amount_cents"]) == ("other", 500)
+        assert box.billing.audit().findings == ()
+        found = report_with(box, giving(0, cents, "other")).findings
+        assert "usage billed ahead" in " ".join(finding.detail for finding in found if finding.check == "credits")

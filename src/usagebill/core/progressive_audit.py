@@ -36,7 +36,7 @@ class ProgressivePeriod:
 
 def audited_progressive(period: ProgressivePeriod) -> Iterator[Finding]:
     """The invoices in force together bill no more than one of them lists, and the period's invoice deducts as much as
-    they billed, or all of its usage if that is less.
+    they billed, or all of its usage if that is less: then what is left was given back.
 
     Nothing is said about a period once one of its invoices was voided after it had been deducted.
     """
@@ -70,6 +70,10 @@ def audited_progressive(period: ProgressivePeriod) -> Iterator[Finding]:
     expected, deducted = min(billed_cents, usage), _deducted(closing.invoice, period)
     if deducted != expected:
         yield _finding(period, closing.invoice, "deducted of usage billed ahead", expected, deducted)
+    elif billed_cents - forgiven > deducted:
+        yield _finding(
+            period, closing.invoice, "usage billed ahead and not given back", f"at most {deducted}", billed_cents
+        )
 
 
 def _deducted(closing: Invoice, period: ProgressivePeriod) -> int:

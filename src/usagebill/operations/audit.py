@@ -60,7 +60,15 @@ from usagebill.queries.payments import paid_and_kept_cents, paid_cents
 from usagebill.queries.removed_events import may_be_gone
 from usagebill.queries.subscriptions import plan_of
 from usagebill.queries.wallets import wallets_of_customer
-from usagebill.rating.recounts import Recounts, lost_events, recounted, recounted_unused_time, recounted_without_invoice
+from usagebill.rating.recounts import (
+    Recounts,
+    lost_events,
+    recounted,
+    recounted_carried_usage,
+    recounted_late_activation,
+    recounted_unused_time,
+    recounted_without_invoice,
+)
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, present, within
 
@@ -207,6 +215,8 @@ def _audit_customer(reader: Reader, customer: Customer, notes: _Notes) -> None:
         if notes.recounts is not None:
             notes.add(lost_events(reader, subscription))
             notes.add(recounted_unused_time(reader, subscription, notes.recounts))
+            notes.add(recounted_carried_usage(reader, subscription, notes.recounts))
+            notes.add(recounted_late_activation(reader, subscription, notes.recounts))
     if notes.recounts is not None:
         notes.add(recounted_without_invoice(reader, customer.id, notes.recounts))
 

@@ -11,6 +11,8 @@ import pytest
 from tests.operations.subscriptions.test_activation import RULE, Gate
 from tests.payment_provider import PRESENT, Killed, UnsteadyProvider, connect
 from tests.payment_servers.stripe import StripeServer
+from tests.rating.test_planted_changes import giving
+from tests.rating.test_recounts import report_with
 from tests.scenarios import Scenario
 
 from usagebill.core.provider_requests import Refund
@@ -150,6 +152,17 @@ def changed(box: Scenario, old: dict[str, Any], new: dict[str, Any], paid_at: st
         assert box.receive(gate.path, notice.body, dict(notice.headers)) == 200
         box.run_due()
         yield gate
+
+
+@pytest.mark.now("2024-04-01T09:00:00Z")
+@pytest.mark.parametrize("cents", [-3000, -300, 300], ids=["nothing", "a day less", "a day more"])
+def test_a_wrong_credit_for_days_before_a_late_activation_is_found(box: Scenario, cents: int) -> None:
+    for gate in changed(box, IN_ADVANCE, {"amount_cents": 9000}, "2024-04-20T09:00:00Z"):
+        assert credited(gate.box) == [("order_cancellation", 1100), ("order_change", 3000)]
+        report = gate.box.billing.audit()
+        assert (report.findings, report.recounted["unused_time"]) == ((), 2)
+        found = report_with(gate.box, giving(0, cents, "order_change")).findings
+        assert "credit for days before the activation" in " ".join(finding.detail for finding in found)
 
 
 def waiting(stripe: StripeServer) -> list[str]:

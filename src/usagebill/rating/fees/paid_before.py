@@ -370,6 +370,7 @@ def _shares_billed_in_arrears(
         subscription=ended.subscription,
         currency=ended.plan.amount_currency,
         window=usage_window(Window(start=reader.now, end=reader.now, duration=1), ended.zone, ended.subscription),
+        known_at=reader.known_at,
         counted_until=reader.now,
     )
     ahead = _in_advance_for(following, metric)

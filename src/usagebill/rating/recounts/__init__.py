@@ -17,6 +17,10 @@ from usagebill.core.recounts import AGAIN_BY_HAND, UNKNOWN_PERIOD, own_copies
 from usagebill.rating.recounts.advance import fee_without_invoice, lines_in_advance
 from usagebill.rating.recounts.missing_fees import lost_events as lost_events
 from usagebill.rating.recounts.periods import UsageSoFar, WholePeriod
+from usagebill.rating.recounts.plan_changes import (
+    recounted_carried_usage as recounted_carried_usage,
+    recounted_late_activation as recounted_late_activation,
+)
 from usagebill.rating.recounts.report import Recounts as Recounts
 from usagebill.rating.recounts.unused_time import recounted_unused_time as recounted_unused_time
 from usagebill.runtime.work import Reader

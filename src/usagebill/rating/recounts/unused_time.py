@@ -36,7 +36,7 @@ def recounted_unused_time(reader: Reader, subscription: Subscription, notes: Rec
     """
     if subscription.started_at is None or subscription.terminated_at is None:
         return
-    ended, fee = _at_its_end(reader, subscription), _last_fee(reader, subscription)
+    ended, fee = contract_at_its_end(reader, subscription), _last_fee(reader, subscription)
     invoice = None if fee is None else reader.tx.get(Invoice, fee.invoice_id or "")
     if fee is None or invoice is None or invoice.status not in ISSUED or not ended.plan.pay_in_advance:
         return
@@ -63,7 +63,7 @@ def recounted_unused_time(reader: Reader, subscription: Subscription, notes: Rec
         )
 
 
-def _at_its_end(reader: Reader, subscription: Subscription) -> Contract:
+def contract_at_its_end(reader: Reader, subscription: Subscription) -> Contract:
     """The contract as its end was billed."""
     last = reader.tx.first(
         BillingPeriod,
