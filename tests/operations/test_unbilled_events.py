@@ -723,3 +723,38 @@ def test_values_that_no_filter_declares_are_listed_as_billed_by_default(box: Sce
     assert refused(box.send("GET", "/events?billed_by_default=true&unbilled=true")) == {
         "billed_by_default": ["incompatible_params"]
     }
+
+
+NEXT = {
+    "opened with": [("20T00:00:00", "new"), ("25T00:00:00", "end")],
+    "opened with, and there again": [("20T00:00:00", "new"), ("25T00:00:00", "end"), ("26T00:00:00", "new")],
+    "opened with, and gone again": [
+        ("20T00:00:00", "new"),
+        ("25T00:00:00", "end"),
+        ("26T00:00:00", "new"),
+        ("27T00:00:00", "end"),
+    ],
+    "there again": [("25T00:00:00", "end"), ("26T00:00:00", "new"), ("27T00:00:00", "end")],
+    "there at once": [("25T00:00:00", "end"), ("25T00:00:00", "new"), ("27T00:00:00", "end")],
+}
+
+
+@pytest.mark.parametrize("charged", [False, True], ids=["uncharged at first", "charged"])
+@pytest.mark.parametrize("case", NEXT)
+def test_stock_that_was_billed_in_advance_is_not_listed_once_later_plans_have_ended(case: str, charged: bool) -> None:
+    """An upgrade opens with the stock, and bills it; a subscription after an end bills it from its next period on."""
+    with Scenario(now="2023-08-01T00:00:00Z") as box:
+        box.customer()
+        stock = charge_in_advance_on(box.metric("stock", recurring=True), amount="10", invoiceable=True)
+        box.plan(*([stock] if charged else []), code="old", amount_cents=1000)
+        box.plan(stock, code="new", amount_cents=2000)
+        box.subscribe("old")
+        box.travel_to("2023-08-10T00:00:00Z")
+        box.event("stock", value=2)
+        for at, what in NEXT[case]:
+            box.travel_to(f"2023-08-{at}Z")
+            box.unsubscribe() if what == "end" else box.subscribe(what)
+        box.travel_to("2023-10-02T00:00:00Z")
+        fees = [fee for fee in box.get("/fees?fee_type=charge")["fees"] if fee["amount_cents"]]
+        listed = box.get("/events?unbilled=true")["events"]
+        assert (len(listed), bool(fees)) == ((0, True) if charged or "opened" in case else (1, False))

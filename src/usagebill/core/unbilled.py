@@ -91,7 +91,8 @@ class Service:
     the events' own prices. Events before `closed_before` were billed before that metric could be counted. `advance`:
     the times in which the metric is or was charged in advance; events received in none of them had no fee. `closings`:
     its billed periods. `billed_before`: the times in which plans that it followed charged in advance: events that lay
-    ahead then had fees of those. Events in arrears from `ahead_from` on lie ahead of the clock.
+    ahead then had fees of those. `opened_at`: when a change of plan that started it billed in advance all that the
+    metric had counted before. Events in arrears from `ahead_from` on lie ahead of the clock.
     """
 
     start: datetime
@@ -102,6 +103,7 @@ class Service:
     closings: tuple[Closing, ...] = ()
     billed_before: tuple[Advance, ...] = ()
     by_event_prices: bool = False
+    opened_at: datetime | None = None
     ahead_from: datetime | None = None
 
     @property
@@ -315,22 +317,39 @@ def _with_history(ordered: Sequence[Service]) -> list[Service]:
     if not charged:
         return list(ordered)
     last = charged[-1]
+    if _left_history(ordered[last]):
+        own = replace(ordered[last], closings=tuple(one._replace(is_renewed=False) for one in ordered[last].closings))
+        return [*_with_history(ordered[:last]), own, *ordered[last + 1 :]]
     ending = replace(ordered[last], start=_ALWAYS, closed_before=None)
     # Events too late for their own period count in a later one, and those too early for a charge in advance are
     # renewed with it, as long as there is another period.
     ending = (
         replace(ending, is_charged=True, closings=())
         if ending.end is None
-        else replace(ending, closings=_last_counts(ending.closings, ending.end))
+        else replace(ending, closings=_last_counts(ordered[last], ending.end))
     )
     return [ending, *ordered[last + 1 :]]
 
 
-def _last_counts(closings: Sequence[Closing], end: datetime) -> tuple[Closing, ...]:
-    """The last renewal before the end and the period of the end, which have counted all time before them."""
+def _left_history(service: Service) -> bool:
+    """Whether a service has ended without a bill of what its metric had counted before."""
+    end = service.end
+    if end is None or service.is_charged or service.opened_at is not None:
+        return False
+    return not any(one.is_counted or (one.is_renewed and one.latest < end) for one in service.closings)
+
+
+def _last_counts(service: Service, end: datetime) -> tuple[Closing, ...]:
+    """The last renewal before the end, or else the bill that the service opened with, and the period of the end: they
+    have counted all time before them.
+    """
+    closings = service.closings
     # Nothing goes on after the period of the end.
     final = [closing._replace(is_renewed=False) for closing in closings if closing.latest >= end]
     renewals = [closing for closing in closings if closing.latest < end and closing.is_renewed]
+    if not renewals and service.opened_at is not None:
+        opening = service.start - MICROSECOND
+        renewals = [Closing(_ALWAYS, opening, service.opened_at, is_counted=False, is_renewed=True)]
     if not renewals or any(closing.is_counted for closing in final):
         return tuple(closing._replace(earliest=_ALWAYS) for closing in final)
     return (renewals[-1]._replace(earliest=_ALWAYS), *final)

@@ -142,6 +142,7 @@ def _service(reader: Reader, subscription: Subscription, code: str, metric: Bill
         by_event_prices=any(_takes_event_prices(charge) and not charge.pay_in_advance for charge in charges),
         closed_before=_billing_from(reader, subscription) if is_charged else None,
         advance=advance,
+        opened_at=_opened_at(subscription, advance) if is_level else None,
         billed_before=_billed_before(reader, subscription, code),
         ahead_from=reader.now + _AHEAD,
         closings=without_overlaps(
@@ -226,6 +227,12 @@ def _in_advance(reader: Reader, subscription: Subscription, code: str) -> tuple[
             caught_up = caught_up_from(reader, subscription) if since == begun else None
             times.append(Advance(since, min(ends, default=None), _takes_event_prices(charge), caught_up))
     return tuple(times)
+
+
+def _opened_at(subscription: Subscription, advance: Sequence[Advance]) -> datetime | None:
+    """When a change of plan billed in advance what the metric had counted before."""
+    was_there = any(time.since <= bills_at_once_since(subscription) for time in advance)
+    return known_since(subscription) if subscription.origin is not None and was_there else None
 
 
 def _billed_before(reader: Reader, subscription: Subscription, code: str) -> tuple[Advance, ...]:
