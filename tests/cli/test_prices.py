@@ -57,6 +57,11 @@ def test_a_rise_is_said_in_money_and_refused_without_a_word(system: str, tmp_pat
     assert refused.exit_code == 1
     # 20 calls at 0.25 more.
     assert "1 of 1 subscriptions of plan pro would have paid 5.00 EUR more for this month so far" in refused.output
+    wrong = run("apply", str(file), "--effective", "some day", "--db", system)
+    assert wrong.exit_code == 1
+    assert "effective" in wrong.output
+    assert run("apply", str(file), "--effective", "2999-01-01", "--db", system).exit_code == 0
+    assert run("diff", str(file), "--db", system).output.startswith("plans pro: charges[calls].properties.amount 0.5")
     assert run("apply", str(file), "--effective", "immediately", "--db", system).exit_code == 0
 
 

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from tests.scenarios import Scenario
+from tests.scenarios import Scenario, fees_of
 
 from usagebill.core.errors import BillingError, Invalid, NotFound
 from usagebill.core.price_lists import change_text
@@ -161,10 +161,15 @@ def simple() -> dict[str, Any]:
 
 def use(box: Scenario) -> None:
     """February of a subscription with 20 calls, seen from 5 March."""
+    subscribe(box)
+    box.travel_to("2024-03-05T00:00:00Z")
+
+
+def subscribe(box: Scenario) -> None:
+    """A subscription with 20 calls."""
     box.customer("acme")
     box.subscribe(external_customer_id="acme", plan_code="pro", external_id="acme")
     box.event("calls", "acme", n=20)
-    box.travel_to("2024-03-05T00:00:00Z")
 
 
 def words(box: Scenario, prices: dict[str, Any], **options: Any) -> list[str]:
@@ -298,6 +303,76 @@ def test_a_rise_for_subscriptions_of_this_month_is_one_too(box: Scenario) -> Non
     with pytest.raises(Invalid) as refused:
         box.billing.prices.apply(prices, effective="some day")
     assert refused.value.details == {"effective": ["value_is_invalid"]}
+
+
+def costs(box: Scenario) -> list[tuple[str, int]]:
+    """The first day of each line of usage, and its cents."""
+    return [
+        (str(fee["from_date"])[:10], fee["amount_cents"])
+        for invoice in box.invoices()
+        for fee in fees_of(invoice, "charge")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("effective", "february"), [("immediately", 1500), ("next_period", 1000), ("2024-03-15", 1000)]
+)
+def test_a_list_counts_from_when_it_says(box: Scenario, effective: str, february: int) -> None:
+    box.billing.prices.apply(simple())
+    subscribe(box)
+    box.travel_to("2024-02-10T00:00:00Z")
+    prices = simple()
+    prices["plans"][0]["charges"][0]["properties"]["amount"] = "0.75"
+    changed = box.billing.prices.apply(prices, effective=effective)
+    assert [change_text(change) for change in changed.changes] == [
+        "plans pro: charges[calls].properties.amount 0.5 -> 0.75"
+    ]
+    assert box.billing.prices.apply(prices, effective=effective).changes == ()
+    for day in ("2024-03-10", "2024-04-10"):
+        box.travel_to(f"{day}T00:00:00Z")
+        box.event("calls", "acme", n=20)
+    assert words(box, prices) == []
+    box.travel_to("2024-05-02T00:00:00Z")
+    march = 1000 if effective == "2024-03-15" else 1500
+    assert costs(box)[-3:] == [("2024-02-01", february), ("2024-03-01", march), ("2024-04-01", 1500)]
+    assert box.billing.audit().findings == ()
+
+
+def test_a_list_for_a_day_comes_after_what_waits_already(box: Scenario) -> None:
+    box.billing.prices.apply(simple())
+    use(box)
+    prices = simple()
+    prices["plans"][0]["amount_cents"] = 1200
+    box.billing.prices.apply(prices, effective="2024-04-01")
+    prices["plans"][0]["amount_cents"] = 1900
+    changed = box.billing.prices.apply(prices, effective="2024-05-01")
+    assert [change_text(change) for change in changed.changes] == ["plans pro: amount_cents 1200 -> 1900"]
+    assert words(box, simple()) == []
+    box.travel_to("2024-05-01T00:10:00Z")
+    assert words(box, prices) == []
+
+
+def test_what_cannot_wait_is_refused_with_its_name_and_changes_nothing(box: Scenario) -> None:
+    box.billing.prices.apply(simple())
+    use(box)
+    charge, tax = simple(), simple()
+    charge["plans"][0]["charges"].append({**charge["plans"][0]["charges"][0], "code": "more"})
+    tax["taxes"] = [{"name": "VAT", "code": "vat", "rate": 20, "applied_to_organization": True}]
+    box.billing.prices.apply(tax)
+    before = box.billing.prices.pull()
+    rate = {**tax, "taxes": [{**tax["taxes"][0], "rate": 21}]}
+    for prices, named in (
+        (charge, "plan pro: more than prices"),
+        (rate, "tax vat: it changes at once"),
+    ):
+        for effective in ("next_period", "2024-04-01"):
+            with pytest.raises(Invalid, match=named) as refused:
+                box.billing.prices.apply(prices, effective=effective)
+            assert refused.value.details == {"effective": ["only_prices_can_wait"]}
+    with pytest.raises(Invalid) as refused:
+        box.billing.prices.apply(tax, effective="2024-01-01")
+    assert refused.value.details == {"effective": ["cannot_be_in_past"]}
+    assert box.billing.prices.pull() == before
 
 
 def test_subscriptions_with_prices_of_their_own_follow_cascades(box: Scenario) -> None:

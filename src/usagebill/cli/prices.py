@@ -12,7 +12,6 @@ from usagebill.core.currencies import exponent, major_from_cents
 from usagebill.core.price_comparisons import ComparisonSummary
 from usagebill.core.price_lists import PriceListChange, change_text
 from usagebill.http.openapi import price_list_schema
-from usagebill.operations.price_lists import EFFECTIVE
 
 _FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 _DELETE = click.option("--delete", is_flag=True, help="Delete records and charges that the file does not name.")
@@ -48,7 +47,12 @@ def diff(file: Path, delete: bool, organization: str | None, path: str) -> None:
 
 @prices.command()
 @_FILE
-@click.option("--effective", type=click.Choice(EFFECTIVE), help="From when higher prices count.")
+@click.option(
+    "--effective",
+    metavar="immediately|next_period|DATE",
+    help="From when changed prices of plans count: for open periods too, from the next period of each subscription on, "
+    "or from its first period that begins on the day or later.",
+)
 @_DELETE
 @click.option("--cascade", is_flag=True, help="Also change subscriptions with prices of their own.")
 @organization_option

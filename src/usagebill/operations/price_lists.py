@@ -25,10 +25,12 @@ from usagebill.core.instants import parse_instant
 from usagebill.core.plans import Plan, PlanDefinition
 from usagebill.core.price_comparisons import ComparisonSummary, last_month
 from usagebill.core.price_lists import ListedChange, PriceListChange, differences, is_same
+from usagebill.core.price_versions import Effective
 from usagebill.core.subscriptions import UNENDED, Subscription
 from usagebill.core.taxes import Tax
 from usagebill.operations import add_ons, billable_metrics, coupons, entitlements, features, plans, taxes
 from usagebill.operations.backlog import Unrelated, after_backlog, of_everyone, without_backlog
+from usagebill.operations.plans.effective import day_to_come, give_prices_of
 from usagebill.operations.price_comparisons import definitions_of, effect
 from usagebill.queries.plans import plan_definition
 from usagebill.requests.inputs import Input, Maybe, described, read
@@ -55,7 +57,6 @@ _CLEARED: Mapping[str, Listed] = {
     "minimum_commitment": {},
     "applies_to": {"plan_codes": [], "billable_metric_codes": []},
 }
-EFFECTIVE = ("immediately",)
 
 
 @Input
@@ -188,7 +189,10 @@ def _plain(value: Any) -> Any:
 
 @Input
 class ApplyOptions:
-    effective: Maybe[str] = described("From when higher prices count.", values=EFFECTIVE)
+    effective: Maybe[str] = described(
+        "From when changed prices of plans count: `immediately`, `next_period`, or a date; needed for a rise.",
+        example="2026-04-01",
+    )
     delete: Maybe[bool] = described("Whether what the list does not name is deleted.", default="false")
     cascade_updates: Maybe[bool] = described(
         "Whether subscriptions with prices of their own change, too.", default="false"
@@ -211,19 +215,43 @@ def apply(work: Work, sent: Listed, options: ApplyOptions) -> PriceListChange:
 
     Each record is whole: a field that is not there is cleared. Records, charges and privileges that the list does not
     name stay, unless `delete` is sent. Applied again, it changes nothing. Without `effective` it is refused if any
-    subscription would have paid more last month, or this month so far. Raises `Invalid` and `NotFound`, and for a field
-    that cannot be changed any more, such as the metric of a charge in use.
+    subscription would have paid more last month, or this month so far. With `next_period` or a day it is refused if
+    more waits than prices of plans. Raises `Invalid` and `NotFound`, and for a field that cannot be changed any more,
+    such as the metric of a charge in use.
     """
     lists = _checked(sent)
-    if options.effective and options.effective not in EFFECTIVE:
-        raise Invalid(effective="value_is_invalid")
+    day = _day(work, options)
     start, end = last_month(work.now.date())
     periods = {"last month": (start, end), "this month so far": (work.now.date().replace(day=1), work.now.date())}
-    changed, rises = _changes(work, lists, options, periods)
+    changed, rises = _changes(work, lists, options, periods, day)
+    if options.effective and options.effective != Effective.IMMEDIATELY:
+        _refuse_tax_changes(changed.changes)
     if rises and not options.effective:
         raise Invalid({"effective": ["value_is_mandatory"]}, reasons={"effective": "; ".join(rises)})
-    _write(work, lists, options, only={(change.section, change.code) for change in changed.changes})
+    only = {(change.section, change.code) for change in changed.changes}
+    _write(work, lists, options, only=only, effective=options.effective or None)
     return changed
+
+
+def _day(reader: Reader, options: ApplyOptions) -> date | None:
+    """The day from which the prices count; None for none. Raises `Invalid` for another `effective` than its values."""
+    if not options.effective or options.effective in frozenset(Effective):
+        return None
+    return day_to_come(reader, options.effective)
+
+
+def _refuse_tax_changes(changes: Sequence[ListedChange]) -> None:
+    """Raises `Invalid` for another rate of a tax, or one that is gone: it would count for open periods, though prices
+    are to wait. The metrics of open periods cannot change at all.
+    """
+    for change in changes:
+        if change.section == "taxes" and (change.path == "rate" or change.after is None):
+            raise _cannot_wait(f"tax {change.code}", "it changes at once")
+
+
+def _cannot_wait(record: str, why: str) -> Invalid:
+    reason = f"{record}: {why}; apply that with `immediately`, and the prices of plans in another file"
+    return Invalid({"effective": ["only_prices_can_wait"]}, reasons={"effective": reason})
 
 
 def _checked(sent: Listed) -> Lists:
@@ -267,22 +295,30 @@ def _left_out(sent: Listed) -> Iterator[str]:
 
 
 def _changes(
-    work: Work, lists: Lists, options: ApplyOptions, periods: Mapping[str, tuple[date, date]]
+    work: Work,
+    lists: Lists,
+    options: ApplyOptions,
+    periods: Mapping[str, tuple[date, date]],
+    day: date | None = None,
 ) -> tuple[PriceListChange, list[str]]:
-    """What writing the lists changes, as found out in a run that is rolled back, and each rise in words.
+    """What writing the lists changes, as found out in a run that is rolled back, and each rise in words; with a `day`,
+    what changes beside that which is scheduled until then.
 
     The effects are those of the first period.
     """
-    before = _lists(work)
     known = work.tx.find(Plan, *_KINDS["plans"].conditions)
 
-    def play(alone: Work) -> tuple[Lists, Mapping[str, Mapping[str, PlanDefinition]]]:
+    def play(alone: Work) -> tuple[Lists, Lists, Mapping[str, Mapping[str, PlanDefinition]]]:
+        if day is not None:
+            for plan in known:
+                give_prices_of(alone, plan, day)
+        before = _lists(alone)
         _write(alone, lists, options)
         after = _lists(alone)
         _refuse_unkept(lists, after)
-        return after, {plan.code: definitions_of(alone, plan) for plan in known if plan.code in after["plans"]}
+        return before, after, {plan.code: definitions_of(alone, plan) for plan in known if plan.code in after["plans"]}
 
-    after, definitions = work.dry_run(play)
+    before, after, definitions = work.dry_run(play)
     changes = [
         ListedChange(section=section, code=code, path=path, before=old, after=new)
         for section in _KINDS
@@ -311,7 +347,7 @@ def _rise(plan: Plan, total: ComparisonSummary, period: str) -> str:
     amount = f"{major_from_cents(total.rise_cents, total.currency):.{exponent(total.currency)}f}"
     return (
         f"{total.more_count} of {total.subscriptions_count} subscriptions of plan {plan.code} would have paid {amount} "
-        f"{total.currency} more for {period}; send when that begins to count: {', '.join(EFFECTIVE)}"
+        f"{total.currency} more for {period}; send when that begins to count: {', '.join(Effective)}, or a day"
     )
 
 
@@ -370,8 +406,17 @@ def _is_object(hint: Any) -> bool:
     return get_origin(hint) is Mapping or (isinstance(hint, type) and attrs.has(hint))
 
 
-def _write(work: Work, lists: Lists, options: ApplyOptions, *, only: Collection[tuple[str, str]] | None = None) -> None:
-    """Write the records that differ from the lists; `only` those of these sections and codes."""
+def _write(
+    work: Work,
+    lists: Lists,
+    options: ApplyOptions,
+    *,
+    only: Collection[tuple[str, str]] | None = None,
+    effective: str | None = None,
+) -> None:
+    """Write the records that differ from the lists; `only` those of these sections and codes. Prices of plans count
+    from when `effective` says.
+    """
     before = _lists(work)
     for section, kind in _KINDS.items():
         for position, (code, item) in enumerate(lists[section].items()):
@@ -383,6 +428,8 @@ def _write(work: Work, lists: Lists, options: ApplyOptions, *, only: Collection[
                     _save(work, section, partial(kind.create, work), kind.sent, item)
                 else:
                     whole = _whole(work, section, code, item, known, options)
+                    if section == "plans" and effective:
+                        whole["effective"] = effective
                     _save(work, section, partial(kind.update, work, code), kind.sent, whole)
                 if section == "features" and known is not None and options.delete:
                     _delete_privileges(work, item, known)
@@ -400,7 +447,12 @@ def _save(work: Work, section: str, save: Callable[[Any], Any], kind: type, item
     if section != "plans":
         save(read(kind, item))
         return
-    save(read(plans.PlanUpdate, item))
+    try:
+        save(read(plans.PlanUpdate, item))
+    except Invalid as problem:
+        if "effective" in problem.details and item.get("effective"):
+            raise _cannot_wait(f"plan {item['code']}", "more than prices changes") from problem
+        raise
     granted = entitlements.EntitlementsInput(entitlements=item.get("entitlements") or {})
     entitlements.replace_of_plan(work, item["code"], granted)
 
@@ -412,6 +464,9 @@ def _whole(
     whole = _completed(_KINDS[section].sent, item)
     if section != "plans":
         return whole
+    if not known.get("metadata") and not item.get("metadata"):
+        # None and empty metadata are listed alike; only a change of prices may wait.
+        del whole["metadata"]
     plan = next(iter(reader.tx.find(Plan, eq("code", code), missing("parent_id"))))
     definition = plan_definition(reader, plan.id)
     for name, kind, charges in (

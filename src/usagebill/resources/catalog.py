@@ -171,8 +171,9 @@ class Prices(Resource):
         """Make every record that a price list names what it says, all or nothing; what it does not name stays.
 
         `delete` deletes that, too. `cascade_updates` also changes subscriptions with prices of their own. Without
-        `effective` it is refused if any subscription would have paid more last month, or this month so far. Raises
-        `Invalid` and `NotFound`; `place` and `details` name the fields.
+        `effective` (`immediately`, `next_period`, or a day such as "2026-04-01") it is refused if any subscription
+        would have paid more last month, or this month so far. Raises `Invalid` and `NotFound`; `place` and `details`
+        name the fields.
         """
         return self._written(
             price_lists.apply, prices, effective=effective, delete=delete, cascade_updates=cascade_updates

@@ -113,7 +113,7 @@ def _schedule(work: Work, plans: Sequence[Plan], day: date, act: Callable[[Work]
 
 def _changed_by(work: Work, plans: Sequence[Plan], day: date, act: Callable[[Work], object]) -> list[_BeforeAndAfter]:
     for plan in plans:
-        _take_effect(work, plan, day)
+        give_prices_of(work, plan, day)
     before = [plan_definition(work, plan.id) for plan in plans]
     act(work)
     return [(old, plan_definition(work, old.plan.id)) for old in before]
@@ -185,12 +185,12 @@ def take_effect(work: Work, task: PricesTakeEffect) -> None:
     """
     plan = work.tx.get(Plan, task.plan_id)
     if plan is not None:
-        _take_effect(work, plan, date.fromisoformat(task.day))
+        give_prices_of(work, plan, date.fromisoformat(task.day))
         if plan_definition(work, plan.id).plan != plan:
             _emit(work, "plan.version_effective", plan)
 
 
-def _take_effect(work: Work, plan: Plan, day: date) -> None:
+def give_prices_of(work: Work, plan: Plan, day: date) -> None:
     """Give the plan the prices that are scheduled for the day or before."""
     old_amount = plan.amount_cents
     while plan.scheduled_prices and plan.scheduled_prices[0].effective_on <= day:
