@@ -12,6 +12,7 @@ from usagebill.console.rendering import words
 from usagebill.core.currencies import CURRENCIES, exponent, major_from_cents, subunits
 from usagebill.core.errors import Invalid
 from usagebill.core.numbers import decimal_text, multiply, parse_decimal
+from usagebill.core.price_versions import Effective
 
 _LONGEST_WHOLE = 18
 # Empty rows after those that were filled.
@@ -101,6 +102,39 @@ def rows_of(fields: Sequence[Field], form: Mapping[str, str]) -> Sequence[Row]:
 def choices(values: Sequence[str]) -> Sequence[tuple[str, str]]:
     """Codes as choices, in words."""
     return tuple((str(value), words(value)) for value in values)
+
+
+# From when changed prices count.
+_ON_DAY = "day"
+EFFECTIVE = (
+    Field(
+        "effective",
+        "New prices count",
+        Kind.CHOICE,
+        (
+            (Effective.IMMEDIATELY, "at once, also for the period that is open"),
+            (Effective.NEXT_PERIOD, "from the next period of each subscription"),
+            (_ON_DAY, "from the first period that begins on this day or later:"),
+        ),
+    ),
+    Field(
+        "effective_on", "Day from which they count", Kind.DATE, hint="Only for the last choice; only prices can wait"
+    ),
+)
+
+
+def with_effective(values: Mapping[str, object]) -> dict[str, object]:
+    """The arguments with the typed day as `effective`. Raises `Invalid` for a day that is missing, or not asked for."""
+    sent = dict(values)
+    day = sent.pop("effective_on", None)
+    if sent.get("effective") == _ON_DAY:
+        if day is None:
+            raise Invalid(effective_on="value_is_mandatory")
+        sent["effective"] = day
+    elif day is not None:
+        reason = "a day is given, but the prices are not to wait for one; choose “from the first period”, or empty it"
+        raise Invalid({"effective_on": ["incompatible_params"]}, reasons={"effective_on": reason})
+    return sent
 
 
 def value_of(field: Field, text: str, currency: str = "USD") -> object:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from usagebill.console.fields import Field, Kind, choices, text_of, value_of
+from usagebill.console.fields import EFFECTIVE, Field, Kind, choices, text_of, value_of
 from usagebill.core.aggregation import AGGREGATIONS
 from usagebill.core.billable_metrics import ROUNDING_FUNCTIONS, WEIGHTED_INTERVALS
 from usagebill.core.coupons import CouponExpiration, CouponFrequency, CouponType
@@ -162,7 +162,10 @@ FORMS: Sequence[Form] = (
             _TAXES,
         ),
         update="plans.update",
-        changed_with=(Field("cascade_updates", "Also for subscriptions with prices of their own", Kind.FLAG),),
+        changed_with=(
+            Field("cascade_updates", "Also for subscriptions with prices of their own", Kind.FLAG),
+            *EFFECTIVE,
+        ),
         currency="amount_currency",
         about="A fee for each period. Charges, a minimum, thresholds and features are on the plan's page.",
     ),

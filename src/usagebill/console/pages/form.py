@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from usagebill.console.fields import Field, Kind, text_of, values_of
+from usagebill.console.fields import Field, Kind, text_of, values_of, with_effective
 from usagebill.console.forms import FORMS, Form
 from usagebill.console.lists import BY_PATH
 from usagebill.console.pages.page import Page
@@ -88,7 +88,7 @@ def changes_typed(form: Form, typed: Mapping[str, str]) -> dict[str, object]:
         if field.kind not in (Kind.FLAG, Kind.CHOICE, Kind.SECRET) or field.is_optional_choice
     }
     every = (*form.fields, *form.changed_with)
-    return _placed(every, emptied | _typed(every, form, typed))
+    return with_effective(_placed(every, emptied | _typed(every, form, typed)))
 
 
 def _again(form: Form, visit: Visit, record: Any, refusal: BillingError) -> Response:

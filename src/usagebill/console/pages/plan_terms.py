@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from usagebill.console.fields import Field, Kind, in_row, rows_of, text_of, values_of
+from usagebill.console.fields import EFFECTIVE, Field, Kind, in_row, rows_of, text_of, values_of, with_effective
 from usagebill.console.pages.page import Page
 from usagebill.console.rendering import segment
 from usagebill.console.visits import Visit
@@ -37,6 +37,7 @@ def _sent(plan: Any, form: Mapping[str, str]) -> Mapping[str, object]:
     kept = {name: plan[name] for name in ("interval", "bill_charges_monthly", "bill_fixed_charges_monthly")}
     return {
         **kept,
+        **with_effective(values_of(EFFECTIVE, form)),
         # An empty one is none.
         "minimum_commitment": {} if commitment["amount_cents"] is None else commitment,
         "usage_thresholds": thresholds,
@@ -63,6 +64,7 @@ def _shown(visit: Visit, problem: str = "", status: int = 200) -> Response:
         plan=plan,
         commitment=_COMMITMENT,
         columns=_THRESHOLD,
+        effective=EFFECTIVE,
         thresholds=rows_of(_THRESHOLD, form),
         form=form,
         problem=problem,

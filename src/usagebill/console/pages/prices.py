@@ -23,7 +23,7 @@ from usagebill.console.charge_terms import (
     ranges_of,
     untyped,
 )
-from usagebill.console.fields import Field, Kind, choices, text_of, values_of
+from usagebill.console.fields import EFFECTIVE, Field, Kind, choices, text_of, values_of, with_effective
 from usagebill.console.pages.page import Page
 from usagebill.console.rendering import money, number, segment
 from usagebill.console.seat import Seat
@@ -308,7 +308,7 @@ def _asked(
         columns=range_fields(known),
         ranges=ranges_of(known, form),
         options=priced.fields(priced.options, place),
-        cascade=_CASCADE,
+        changed_with=(_CASCADE, *EFFECTIVE),
         asked=(_UNITS, _EVENTS) if MODELS[known].by_percentage else (_UNITS,),
         # The units of a fixed charge are asked for above.
         asks_units=not any(field.name == _UNITS.name for field in named),
@@ -337,7 +337,8 @@ def _typed(priced: Priced, seat: Seat, place: Place, form: Mapping[str, str]) ->
     values["properties"] = {**untyped(model, before["properties"]), **properties_of(model, form)}
     if priced.operation != "filter":
         values[_MODEL] = model
-    return {**priced.sent(seat, place, values), **values_of((_CASCADE,), form)}
+    changed_with = with_effective(values_of((_CASCADE, *EFFECTIVE), form)) if place.part else {}
+    return {**priced.sent(seat, place, values), **changed_with}
 
 
 def _shown(priced: Priced, seat: Seat, place: Place) -> dict[str, str]:
