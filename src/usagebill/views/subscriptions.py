@@ -28,6 +28,7 @@ from usagebill.views.customers import CustomerSummary, customer_summary
 from usagebill.views.entitlements import SubscriptionEntitlementView, subscription_entitlements_view
 from usagebill.views.formats import Day, Id, Instant, date_text, instant_text, millisecond_text
 from usagebill.views.invoice_custom_sections import AppliedSectionView, applied_sections_view
+from usagebill.views.overrides import PlanOverridesView, plan_overrides_view
 from usagebill.views.payments import PaymentMethodView
 from usagebill.views.plans import ApplicableThresholdView, PlanView, ThresholdView, plan_view, threshold_view
 
@@ -75,6 +76,7 @@ class PhaseView(TypedDict):
     plan_code: str
     plan_amount_cents: int
     plan_amount_currency: str
+    plan_overrides: PlanOverridesView | None
     begins_on: Day | None
     until: Day | None
 
@@ -228,12 +230,12 @@ def _phases_view(reader: Reader, contract: Contract, following: Subscription | N
             "plan_code": plan.code,
             "plan_amount_cents": plan.amount_cents,
             "plan_amount_currency": plan.amount_currency,
+            "plan_overrides": plan_overrides_view(reader, phase, plan),
             "begins_on": date_text(day),
             "until": date_text(until),
         }
-        for plan, day, until in zip(
-            (plan_of(reader, phase) for phase in (subscription, *coming)), begins, (*untils, None), strict=True
-        )
+        for phase, day, until in zip((subscription, *coming), begins, (*untils, None), strict=True)
+        for plan in (plan_of(reader, phase),)
     ]
 
 

@@ -64,10 +64,12 @@ def test_the_subscription_shows_its_phases_and_what_takes_over_when() -> None:
             "plan_code": "basic",
             "plan_amount_cents": 3100,
             "plan_amount_currency": "EUR",
+            "plan_overrides": None,
             "begins_on": "2024-01-15",
             "until": "2024-03-10",
         }
-        second = {**first, "plan_amount_cents": 5000, "begins_on": "2024-04-01", "until": "2024-06-01"}
+        own = {"plan_amount_cents": 5000, "plan_overrides": {"amount_cents": 5000}}
+        second = {**first, **own, "begins_on": "2024-04-01", "until": "2024-06-01"}
         third = {**first, "plan_code": "big", "plan_amount_cents": 6200, "begins_on": "2024-06-01", "until": None}
         assert shown["phases"] == [first, second, third]
         assert (shown["next_plan_code"], shown["downgrade_plan_date"]) == ("basic", "2024-04-01")

@@ -153,6 +153,16 @@ SHOWN: Mapping[str, Field | str] = {
     "ComingVersion.version": Field("The number of the version."),
     "ComingVersion.begins_on": Field("The first day of the period that has its prices."),
     "Phase.begins_on": Field("The day on which it began, or takes over: the first of a period."),
+    "Phase.plan_overrides": Field(
+        "Where its plan is another than its code has now, as it can be sent; null without any."
+    ),
+    "OverriddenCharge.id": Field("The charge of the catalog plan."),
+    "OverriddenCharge.min_amount_cents": "ChargeInput.min_amount_cents",
+    "OverriddenFixedCharge.id": Field("The fixed charge of the catalog plan."),
+    "OverriddenThreshold.amount_cents": "UsageThresholdInput.amount_cents",
+    "OverriddenThreshold.threshold_display_name": "UsageThresholdInput.threshold_display_name",
+    "OverriddenThreshold.recurring": "UsageThresholdInput.recurring",
+    "OverriddenCommitment.amount_cents": "MinimumCommitmentInput.amount_cents",
     "Phase.until": Field("The day from which the next phase counts, as agreed; null for the last."),
     "ActivationRule.type": "ActivationRuleInput.type",
     "ActivationRule.status": Field("The status.", values=tuple(ActivationStatus)),
