@@ -97,6 +97,7 @@ class System:
         elif schema is not None:
             raise ValueError("an open store has its schema")
         self.store: Store = path
+        self._read_only = read_only
         shared = self.store.now
         self.clock: Clock = clock or (SystemClock() if shared is None else ServerClock(shared))
         self.roll_up_usage, self.ship_events = self.store.roll_up_usage, self.store.ship_events
@@ -221,7 +222,7 @@ class System:
         def ask(answers: Answers) -> T:
             def look(tx: Snapshot) -> T:
                 now = self.clock.now()
-                return question(Reader(tx, chosen, now, self.settings, answers=answers))
+                return question(Reader(tx, chosen, now, self.settings, answers=answers, can_try=not self._read_only))
 
             return self.store.read(chosen.id, look)
 

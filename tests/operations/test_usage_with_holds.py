@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import psycopg
 import pytest
 from tests.operations.test_holds import capture, hold, standing
-from tests.scenarios import Scenario, charge_in_advance_on, charge_on, price_ranges
+from tests.scenarios import Scenario, charge_in_advance_on, charge_on, plan_fields, price_ranges
+
+from usagebill import Billing
+from usagebill.within import Within
 
 pytestmark = [pytest.mark.now("2024-03-05T10:00:00Z"), pytest.mark.usefixtures("acme")]
 
@@ -138,7 +142,7 @@ def test_a_hold_triggers_no_alert_and_tops_nothing_up(box: Scenario) -> None:
     assert wallet(box, id) == (1_100, 0, 1_100)
 
 
-def test_programs_see_it_and_so_does_a_transaction_of_their_own(box: Scenario) -> None:
+def test_programs_see_it_too(box: Scenario) -> None:
     ranges = price_ranges((0, 10, "1", "0"), (11, None, "0.1", "0"))
     box.plan(charge_on(box.metric("gb"), "graduated", graduated_ranges=ranges))
     box.subscribe()
@@ -146,3 +150,35 @@ def test_programs_see_it_and_so_does_a_transaction_of_their_own(box: Scenario) -
         usage = box.billing.usage.current("acme", external_subscription_id="sub")
         assert (usage.held_amount_cents, [charge.held_amount_cents for charge in usage.charges]) == (1_020, [1_020])
     assert box.usage()["held_amount_cents"] == 0
+
+
+def set_up(billing: Billing) -> None:
+    """A subscription to a metric at 1.00 for the first ten units, then 0.10."""
+    metric = billing.billable_metrics.create(name="GB", code="gb", aggregation_type="sum_agg", field_name="value")
+    ranges = price_ranges((0, 10, "1", "0"), (11, None, "0.1", "0"))
+    billing.plans.create(**plan_fields(charge_on(metric.id, "graduated", graduated_ranges=ranges)))
+    billing.customers.upsert(external_id="acme", currency="EUR")
+    billing.subscriptions.create(external_customer_id="acme", plan_code="basic", external_id="sub")
+
+
+def test_on_both_engines_and_for_those_who_only_read(database: str) -> None:
+    def held_by(billing: Billing | Within) -> int:
+        return billing.usage.current("acme", external_subscription_id="sub").held_amount_cents
+
+    with Billing(database) as billing:
+        set_up(billing)
+        with billing.holds.hold("sub", "gb", units=10), billing.holds.hold("sub", "gb", units=10):
+            assert held_by(billing) == 1_100
+            billing.events.create(
+                transaction_id="1", code="gb", external_subscription_id="sub", properties={"value": 10}
+            )
+            assert held_by(billing) == 200
+            with Billing(database, read_only=True) as reading:
+                assert held_by(reading) == 1_100
+            if database.startswith("postgresql"):
+                with psycopg.connect(database) as connection:
+                    connection.execute("SELECT 1")
+                    assert held_by(billing.within(connection)) == 200
+                    assert billing.within(connection).events.list().total_count == 1
+        assert held_by(billing) == 0
+        assert list(billing.audit().findings) == []

@@ -24,12 +24,16 @@ def current(reader: Reader, external_customer_id: str, options: UsageOptions) ->
     used = current_usage.current(reader, external_customer_id, options)
     customer = customer_by_external_id(reader, external_customer_id)
     name = options.external_subscription_id
-    if not any(hold.external_subscription_id == name for hold in open_holds(reader, customer)):
+    own = [hold for hold in open_holds(reader, customer) if hold.external_subscription_id == name]
+    if not own:
         return used
     charges = Counter(usage.charge.billable_metric_id for usage in used.charges)
     # What each hold added when it was made is told by metric alone.
     by_charge = is_narrowed(options) or any(count > 1 for count in charges.values())
     held = held_usage(reader, customer, (), to_the_cent=by_charge)
+    if held.events and not reader.can_try:
+        # Of a database that is opened for reading alone: what each hold added when it was made.
+        held = replace(held, events=(), amounts=own)
     events = [one for one in held.events if one.event.external_subscription_id == name]
     amounts = [
         hold

@@ -125,6 +125,7 @@ class Reader:
         answers: Answers | None = None,
         counting: Counting | None = None,
         known_at: datetime | None = None,
+        can_try: bool = True,
     ) -> None:
         self._tx = tx
         self.organization = organization
@@ -134,6 +135,8 @@ class Reader:
         self._answers = answers or Answers()
         self._counting = counting
         self._ids: Ids | None = None
+        # Whether the query can be run again where it can write (`tried`).
+        self.can_try = can_try
         self._questions: list[Hashable] = []
         self._memory: dict[object, Any] = {}
 
