@@ -23,6 +23,7 @@ def logged(box: Scenario) -> int:
     return box.billing.reading(lambda reader: reader.tx.count(ActivityLog) + reader.tx.count(SecurityLog))
 
 
+@pytest.mark.slow
 def test_a_stranger_gets_no_page_and_changes_nothing(box: Scenario) -> None:
     box.customer()
     invited(box.billing, "admin")

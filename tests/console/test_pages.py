@@ -40,6 +40,7 @@ def links(page: str) -> list[str]:
     return [link.replace("&amp;", "&").replace("&#34;", '"') for link in _LINK.findall(page)]
 
 
+@pytest.mark.slow
 def test_every_link_of_every_page_leads_to_a_page_that_lets_no_text_run(admin: Visitor) -> None:
     waiting, seen = ["/"], set[str]()
     shapes = dict[str, int]()
@@ -189,6 +190,7 @@ def test_a_filter_that_cannot_be_read_is_refused_in_words(admin: Visitor) -> Non
         admin.page(f"/customers?page={page}")
 
 
+@pytest.mark.slow
 @each("role", list(Role), ids=str)
 def test_every_role_reads_what_its_permissions_say(box: Scenario, role: Role) -> None:
     visitor = Visitor(box.billing, invited(box.billing, role, f"{role}2@example.com"))

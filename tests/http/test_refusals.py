@@ -250,6 +250,7 @@ def months(box: Scenario, known: dict[str, str]) -> dict[str, str]:
     return known
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHAPES.exists(), reason="the reference's shapes are not beside this checkout")
 @each("verb,path,status", [row for row in described() if row[2] in (404, 405, 422)])
 def test_every_error_that_the_reference_describes_is_met(

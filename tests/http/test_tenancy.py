@@ -36,7 +36,11 @@ def text_of(answer: Any) -> str:
         return "".join(files.read(name).decode("latin-1") for name in files.namelist())
 
 
-@pytest.mark.parametrize("with_namesakes", [False, True], ids=["empty", "with records of the same codes"])
+@pytest.mark.parametrize(
+    "with_namesakes",
+    [False, pytest.param(True, marks=pytest.mark.slow)],
+    ids=["empty", "with records of the same codes"],
+)
 def test_every_operation_keeps_to_its_own_organization(with_namesakes: bool) -> None:
     with Scenario(now="2024-03-05T10:00:00Z") as box:
         known = world(box)

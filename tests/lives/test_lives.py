@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.examples import mostly_slow
 from tests.lives.life import from_json, life_of, story, to_json
 from tests.lives.play import play
 from tests.lives.shrink import shrunk
 from tests.lives.sums import violations
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
-LIVES = 15
+LIVES = 5
 # The same lives in every run.
 FIRST_SEED = 1_000_000
 # And new ones for each state of the files, by the seed that `scripts/test` takes from them: whoever changes something
@@ -20,12 +21,13 @@ FIRST_SEED = 1_000_000
 FIRST_NEW_SEED = 10_000_000
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", mostly_slow(range(12), 0))
 def test_every_sum_holds_over_random_lives(part: int) -> None:
     _hold(FIRST_SEED + part * LIVES)
 
 
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(6))
 def test_every_sum_holds_over_new_random_lives(part: int, pytestconfig: pytest.Config) -> None:
     of_files = int(pytestconfig.getoption("--hypothesis-seed") or 0)
     _hold(FIRST_NEW_SEED + of_files + part * LIVES)

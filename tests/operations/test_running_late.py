@@ -991,7 +991,7 @@ def papers_after(file: Path, act: Act, folder: Path) -> tuple[bool, dict[str, li
         return refused, papers(seller)
 
 
-@pytest.mark.parametrize("name", mostly_slow(sorted(ACTS), "taxes.update", "plans.update_charge", "payments.create"))
+@pytest.mark.parametrize("name", mostly_slow(sorted(ACTS), "payments.create"))
 def test_a_command_before_overdue_jobs_leaves_the_papers_of_one_after_them(
     files: Mapping[bool, Path], tmp_path: Path, name: str
 ) -> None:

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pymysql
 import pytest
 import sqlalchemy
 from click.testing import CliRunner
 from sqlalchemy.orm import Session
+from tests.mariadb import mariadb
 from tests.postgresql import new_database
 from tests.scenarios import plan_fields
 
@@ -256,6 +258,42 @@ def test_connections_of_other_drivers(billing: Billing) -> None:
                     Outbox().add(connection, transaction_id="one", **USED)
 
         asyncio.run(note())
+
+
+@pytest.mark.second_engine
+def test_mariadb_keeps_usage_as_the_others_do(billing: Billing) -> None:
+    used: dict[str, Any] = {"precise_total_amount_cents": Decimal("1.50"), **USED}
+    properties = {"share": "50%", "model": "größer 😀", "part": Decimal("0.10")}
+    with mariadb() as socket:
+        engine = sqlalchemy.create_engine(f"mysql+pymysql://root@localhost/shop?unix_socket={socket}")
+        kinds: dict[str, Callable[[], Any]] = {
+            "PyMySQL é'\"?%s:v0": lambda: pymysql.connect(unix_socket=str(socket), user="root", database="shop"),
+            "connection of SQLAlchemy": engine.connect,
+            "session of SQLAlchemy": lambda: Session(engine),
+        }
+        for name, connect in kinds.items():
+            connection = connect()
+            Outbox().create_table(connection)
+            Outbox().create_table(connection)
+            Outbox().add(connection, transaction_id=name, properties=properties, **used)
+            connection.commit()
+            Outbox().add(connection, transaction_id="undone", **USED)
+            connection.rollback()
+            drain = OutboxDrain(billing, connect)
+            assert drain.waiting() == 1
+            connection.close()
+            assert (drain.drain().ingested, drain.waiting()) == (1, 0)
+            # A drain that died before it removed what it had stored meets it again.
+            connection = connect()
+            Outbox().add(connection, transaction_id=name, properties=properties, **used)
+            connection.commit()
+            connection.close()
+            outcome = drain.drain()
+            assert (outcome.ingested, outcome.duplicates, drain.waiting()) == (0, 1, 0)
+        engine.dispose()
+    assert stored(billing) == sorted(kinds)
+    assert {event.precise_total_amount_cents for event in billing.events.list()} == {Decimal("1.5")}
+    assert dict(billing.events.list().items[0].properties) == {"share": "50%", "model": "größer 😀", "part": "0.10"}
 
 
 def test_command_drains_once(billing: Billing, application: Path, tmp_path: Path) -> None:
