@@ -61,6 +61,11 @@ def own_entitlements(reader: Reader, subscription: Subscription) -> list[Subscri
     return reader.tx.find(SubscriptionEntitlement, eq("subscription_id", subscription.id))
 
 
+def own_features(reader: Reader, subscription: Subscription) -> list[str]:
+    """The codes of the features that the subscription changes, in order."""
+    return sorted({feature.code for feature in _features(reader, own_entitlements(reader, subscription)).values()})
+
+
 def entitled_features(reader: Reader, subscription: Subscription) -> list[SubscriptionFeature]:
     """The features of a subscription: its plan's, with its own changes."""
     entitlements = own_entitlements(reader, subscription)

@@ -14,7 +14,7 @@ from usagebill.core.periods import Cycle, Succession, current_billing_period, do
 from usagebill.core.plans import UsageThreshold
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus, begins_at, cycle_of
 from usagebill.queries.contracts import contract_now
-from usagebill.queries.entitlements import entitled_features
+from usagebill.queries.entitlements import entitled_features, own_features
 from usagebill.queries.plan_versions import coming_version, current_version
 from usagebill.queries.subscriptions import (
     applicable_thresholds,
@@ -116,6 +116,7 @@ class AuthorizationView(TypedDict):
 class CreatedSubscriptionView(TypedDict):
     subscription: SubscriptionAndPlanView
     authorization: NotRequired[AuthorizationView]
+    ended_entitlements: NotRequired[list[str]]
 
 
 class SubscriptionMessage(SubscriptionView):
@@ -142,7 +143,7 @@ def subscription_view(reader: Reader, subscription: Subscription) -> Subscriptio
 
 
 def created_subscription_view(reader: Reader, subscription: Subscription) -> CreatedSubscriptionView:
-    """The created subscription, with the authorization, if one was requested."""
+    """The created subscription, with the authorization, if one was requested, and what a change of plan ends."""
     shown = CreatedSubscriptionView(subscription=subscription_and_plan_view(reader, subscription))
     outcome = reader.answered(authorization_question(subscription.customer_id))
     if outcome is not None and isinstance(outcome.request, Authorize) and isinstance(outcome.answer, Authorized):
@@ -153,7 +154,22 @@ def created_subscription_view(reader: Reader, subscription: Subscription) -> Cre
             "amount_cents": outcome.request.amount_cents,
             "amount_currency": outcome.request.currency,
         }
+    if ended := _ended_entitlements(reader, subscription):
+        shown["ended_entitlements"] = ended
     return shown
+
+
+def _ended_entitlements(reader: Reader, subscription: Subscription) -> list[str]:
+    """The features that were changed for the subscription alone, and are the plan's again after the change of plan that
+    has just been asked for. Phases keep theirs.
+    """
+    leaving = subscription
+    if subscription.previous_subscription_id is not None and subscription.created_at == reader.now:
+        leaving = find_subscription(reader, subscription.previous_subscription_id) or subscription
+    following = successor_of(reader, leaving)
+    if following is None or following.phase_from is not None or following.created_at != reader.now:
+        return []
+    return own_features(reader, leaving)
 
 
 def contract_view(reader: Reader, contract: Contract, *, is_alone: bool = False) -> SubscriptionView:

@@ -168,6 +168,10 @@ SHOWN: Mapping[str, Field | str] = {
     "ActivationRule.status": Field("The status.", values=tuple(ActivationStatus)),
     "ActivationRule.expires_at": Field("The deadline of the payment; null if there is none."),
     "CreatedSubscription.subscription": Field("The subscription."),
+    "CreatedSubscription.ended_entitlements": Field(
+        "The features that were changed for the subscription alone, by code, which the other plan"
+        " does not take over. Left out without any."
+    ),
     "CreatedSubscription.authorization": Field("The amount that the payment provider authorized."),
     "Authorization.status": Field("The provider's status of the payment.", example="requires_capture"),
     "Authorization.amount_cents": Field("The amount that is held but never captured.", unit="cents"),
