@@ -9,6 +9,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from decimal import Decimal
 
@@ -18,6 +19,8 @@ import pytest
 from tests.scenarios import plan_fields
 from tests.service import ENVIRONMENT, Service
 from usagebill import Billing
+from usagebill.operations import customers
+from usagebill.runtime.work import Work
 
 pytestmark = pytest.mark.slow
 
@@ -117,6 +120,18 @@ def left(billing: Billing) -> tuple[int, str, str]:
     check = billing.spend_limits.check(external_subscription_id="sub", code="calls", amount_cents=0)
     (limit,) = check.limits
     return billing.holds.list(status="held").total_count, limit["held"], limit["remaining"]
+
+
+def test_a_check_waits_for_no_writer(database: str) -> None:
+    with Billing(database) as billing, ThreadPoolExecutor() as other:
+        set_up(billing)
+
+        def change(work: Work) -> Decimal:
+            customers.upsert(work, customers.CustomerInput(external_id="new"))
+            asked = other.submit(billing.spend_limits.check, external_subscription_id="sub", code="calls")
+            return asked.result(timeout=60).addition.units
+
+        assert billing.writing(change) == 1
 
 
 def test_of_a_thousand_holds_by_four_programs_exactly_fifty_succeed(database: str) -> None:

@@ -53,6 +53,38 @@ def test_usage_beyond_a_limit_is_refused_and_up_to_it_is_not(box: Scenario) -> N
     assert not asked(box, code=None, amount_cents=201)["allowed"]
 
 
+@pytest.mark.parametrize("in_advance", [False, True])
+@pytest.mark.parametrize("kind", ["sum_agg", "count_agg"])
+def test_a_check_says_what_the_event_then_adds(box: Scenario, kind: str, in_advance: bool) -> None:
+    """With filters and groups, and values below zero, after which more usage may still cost nothing."""
+    regions = [{"key": "region", "values": ["eu", "us"]}]
+    metric_id = box.metric("gb", kind, filters=regions)
+    charge = charge_in_advance_on if in_advance else charge_on
+    filters = [filter_on({"region": ["eu"]}, amount="3"), filter_on({"region": ["us"]}, amount="0.015")]
+    box.plan(charge(metric_id, amount="0.5", pricing_group_keys=["model"], filters=filters))
+    box.subscribe()
+    limit(box, amount_cents=100_000)
+    for value, properties in [
+        (2, {}),
+        (-5, {"region": "eu"}),
+        (3, {"region": "eu"}),
+        (4, {"region": "eu"}),
+        (0, {}),
+        ("none", {}),
+        ("0.1", {"region": "us", "model": "large"}),
+        (-1, {"region": "us", "model": "large"}),
+        (7, {"model": "small"}),
+        (-9, {"model": "small"}),
+    ]:
+        before = box.usage()
+        sent: dict[str, Any] = {"value": value, **properties}
+        check = asked(box, properties=sent)
+        assert box.usage() == before
+        box.event("gb", **sent)
+        used = int(box.usage()["amount_cents"]) - int(before["amount_cents"])
+        assert abs(Decimal(check["limits"][0]["adds"]) - used) < 1
+
+
 @pytest.mark.usefixtures("metric")
 def test_a_check_stores_nothing(box: Scenario) -> None:
     limit(box, amount_cents=500)

@@ -38,6 +38,7 @@ from usagebill.http.parameters import decoded, meta_of, paging_of, query_paramet
 from usagebill.http.request_log import is_logged, logged
 from usagebill.http.strictness import Strictness
 from usagebill.operations import api_keys, organizations, security_logs
+from usagebill.operations.backlog import is_query
 from usagebill.process.json_text import Json, JsonObject, encode_json, parse_body, parse_json, with_prefix
 from usagebill.process.logs import Log, plain_traceback
 from usagebill.process.rate_limit import RateLimit
@@ -474,7 +475,7 @@ class Api:
                 arguments["paging"] = paging_of(merged)
             return self._shown(endpoint, work, endpoint.call(work, **arguments))
 
-        if _only_looks(endpoint):
+        if _only_looks(endpoint) or (exchange.log is None and once is None and is_query(endpoint.call)):
             shown = self.billing.reading(act, organization)
         else:
             actor = Actor(

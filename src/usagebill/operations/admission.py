@@ -96,7 +96,7 @@ def _bounded(work: Work, received: Sequence[Received], metrics: Mapping[str, Bil
         subscription = in_force(work, active[0])
         bounds = bounds_of(work, subscription, customer_of(work, subscription), asked_of)
         if bounds:
-            now = used_now(work, bounds)
+            now = used_now(work.for_one_question(), bounds)
             found.append(_Before(bounds=bounds, now=now, with_held=with_held(work, bounds)))
     return found
 

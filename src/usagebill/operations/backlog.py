@@ -54,10 +54,13 @@ class Unrelated(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What a command declares: `whose` backlog it settles, or the reason why it settles none."""
+    """What a command declares: `whose` backlog it settles, or the reason why it settles none. `on_snapshot`: it changes
+    nothing, and is run as a query.
+    """
 
     whose: Whose | None = None
     reason: Unrelated | None = None
+    on_snapshot: bool = False
 
 
 _DECLARED: dict[Callable[..., Any], Backlog] = {}
@@ -66,6 +69,12 @@ _DECLARED: dict[Callable[..., Any], Backlog] = {}
 def declared_backlog(operation: Callable[..., Any]) -> Backlog | None:
     """The declaration of an operation; None if it has none."""
     return _DECLARED.get(unwrap(operation))
+
+
+def is_query(operation: Callable[..., Any]) -> bool:
+    """Whether a command changes nothing, and is run as a query."""
+    declared = declared_backlog(operation)
+    return declared is not None and declared.on_snapshot
 
 
 def after_backlog(whose: Whose, *, needed: bool = False) -> Callable[[Operation], Operation]:
@@ -95,11 +104,13 @@ def after_backlog(whose: Whose, *, needed: bool = False) -> Callable[[Operation]
     return declare
 
 
-def without_backlog(reason: Unrelated) -> Callable[[Operation], Operation]:
-    """Declare that no bill depends on whether the operation comes before or after an overdue job."""
+def without_backlog(reason: Unrelated, *, on_snapshot: bool = False) -> Callable[[Operation], Operation]:
+    """Declare that no bill depends on whether the operation comes before or after an overdue job, and perhaps that it
+    is run as a query (`Backlog`).
+    """
 
     def declare(operation: Operation) -> Operation:
-        _DECLARED[unwrap(operation)] = Backlog(reason=reason)
+        _DECLARED[unwrap(operation)] = Backlog(reason=reason, on_snapshot=on_snapshot)
         return operation
 
     return declare
@@ -136,6 +147,14 @@ def catch_up(work: Work, customer_ids: Iterable[str], *, needed: bool = False, f
                 return
         if job.kind not in _OF_SOME:
             subjects = _subjects(work, ids)
+
+
+def is_behind(reader: Reader, external_ids: Collection[str]) -> bool:
+    """Whether `catch_up` has anything to do for the customers of these subscriptions."""
+    if reader.tx.jobs.overdue(None, reader.now) is None:
+        return False
+    customer_ids = of_named_subscriptions(reader, external_ids)
+    return reader.tx.jobs.overdue(_subjects(reader, customer_ids), reader.now) is not None
 
 
 # The subjects of these are no customers: events (of some customers), a subscription, and what everybody's bills are
@@ -248,9 +267,9 @@ def of_subscriptions(work: Work, external_id: str) -> list[str]:
     return of_named_subscriptions(work, (external_id,))
 
 
-def of_named_subscriptions(work: Work, external_ids: Collection[str]) -> list[str]:
+def of_named_subscriptions(reader: Reader, external_ids: Collection[str]) -> list[str]:
     """The backlog of the customers that have or had a subscription with one of these external ids."""
-    named = work.tx.find(Subscription, within("external_id", external_ids))
+    named = reader.tx.find(Subscription, within("external_id", external_ids))
     return [subscription.customer_id for subscription in named]
 
 

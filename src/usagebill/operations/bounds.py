@@ -106,7 +106,7 @@ def with_held(work: Work, bounds: Bounds, events: Sequence[EventOfUsage] = ()) -
 
     def play(trial: Work) -> Used:
         use(trial, bounds.held.events)
-        return used_with_held(trial, bounds, events)
+        return used_with_held(trial.for_one_question(), bounds, events)
 
     return work.dry_run(play, counts_ahead=False)
 

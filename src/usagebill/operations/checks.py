@@ -13,19 +13,28 @@ from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.checks import Addition, Check, Question
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound, PaymentRequired
-from usagebill.core.event_batches import uncounted_ids
 from usagebill.core.events import Event
 from usagebill.core.numbers import add
 from usagebill.core.ongoing import net_key, summed_nets
+from usagebill.core.organizations import Organization
 from usagebill.core.spend_limits import Measure, Standing, read_number
 from usagebill.core.subscriptions import Subscription
-from usagebill.operations.backlog import Unrelated, catch_up, of_named_subscriptions, without_backlog
+from usagebill.operations.backlog import Unrelated, catch_up, is_behind, of_named_subscriptions, without_backlog
 from usagebill.operations.bounds import Bounds, Used, bounds_of, standings, used_now, used_with_held, with_held
 from usagebill.operations.held_usage import EventOfUsage, event_of, use
+from usagebill.operations.organizations import check_enabled
 from usagebill.operations.subscriptions import get_of_status
 from usagebill.queries.customers import customer_of
 from usagebill.queries.takeovers import in_force
-from usagebill.rating.spending import added_since, amount_added, currency_of, in_period_of, usage_before
+from usagebill.rating.spending import (
+    added_by,
+    amount_added,
+    currency_of,
+    in_period_of,
+    metric_usage,
+    prices_alike,
+    with_event_alike,
+)
 from usagebill.requests.inputs import ABSENT, Input, Maybe, described
 from usagebill.runtime.work import Reader, Work
 from usagebill.storage.conditions import eq
@@ -45,18 +54,22 @@ class CheckInput:
     )
 
 
-@without_backlog(Unrelated.ROLLED_BACK)
-def check(work: Work, request: CheckInput) -> Check:
+@without_backlog(Unrelated.ROLLED_BACK, on_snapshot=True)
+def check(reader: Reader, request: CheckInput) -> Check:
     """Whether a subscription may use this much now, what it would cost, and what is left. Nothing is stored.
 
     Raises `NotFound` for the subscription and the metric, `Invalid`.
     """
+    check_enabled(reader.tx.get(Organization, reader.organization.id))
+    external_ids = (str(request.external_subscription_id or ""),)
 
     def play(trial: Work) -> Check:
-        catch_up(trial, of_named_subscriptions(trial, (str(request.external_subscription_id or ""),)))
+        catch_up(trial, of_named_subscriptions(trial, external_ids))
         return assess(trial, question_of(trial, request))
 
-    return work.dry_run(play, counts_ahead=False)
+    if is_behind(reader, external_ids):
+        return reader.tried(play)
+    return assess(reader, question_of(reader, request))
 
 
 @without_backlog(Unrelated.ROLLED_BACK)
@@ -111,18 +124,24 @@ def question_of(reader: Reader, request: CheckInput) -> Question:
     return replace(question, properties={**question.properties, metric.field_name: units})
 
 
-def assess(work: Work, question: Question) -> Check:
-    """What the usage in question would add, and what bounds it. For a dry run or a change that is refused by it."""
-    bounds = bounds_of(work, question.subscription, question.customer, [(question.metric, question.properties)])
-    now = used_now(work, bounds)
-    added, with_held, with_all = work.dry_run(
-        partial(_tried, question=question, bounds=bounds, now=now), counts_ahead=False
-    )
+def assess(reader: Reader, question: Question) -> Check:
+    """What the usage in question would add, and what bounds it. It needs a dry run if its price depends on what is
+    used and held before.
+    """
+    asking = reader.for_one_question()
+    bounds = bounds_of(asking, question.subscription, question.customer, [(question.metric, question.properties)])
+    now = used_now(asking, bounds)
+    if bounds.held.adds_up:
+        added, with_held = _added(asking, question), now
+        with_all = _plus(asking, now, added, bounds, question)
+    else:
+        tried = partial(_tried, question=question, bounds=bounds)
+        added, with_held, with_all = reader.tried(tried)
     return Check(
         question=question,
-        currency=currency_of(work, question.subscription),
+        currency=currency_of(asking, question.subscription),
         addition=added,
-        standings=standings(work, bounds, now=now, with_held=with_held, with_all=with_all),
+        standings=standings(asking, bounds, now=now, with_held=with_held, with_all=with_all),
     )
 
 
@@ -138,20 +157,32 @@ def payment_required(standing: Standing) -> PaymentRequired:
     return PaymentRequired(standing.refusal, {"limit": standing_view(standing)})
 
 
-def _tried(work: Work, question: Question, bounds: Bounds, now: Used) -> tuple[Addition, Used, Used]:
+def _added(reader: Reader, question: Question) -> Addition:
+    """What the usage in question adds, if that is the same whatever is used and held before."""
+    subscription, customer, metric = question.subscription, question.customer, question.metric
+    if metric is None or question.amount_cents is not None:
+        return amount_added(reader, customer, subscription, question.amount_cents or 0)
+    event = event_of(reader, subscription.external_id, metric, question.properties)
+    return _added_alike(reader, customer, subscription, metric, event)
+
+
+def _tried(work: Work, question: Question, bounds: Bounds) -> tuple[Addition, Used, Used]:
     """What the usage in question adds, what would be used with what is held, and with both. For dry runs."""
     held, customer, subscription, metric = bounds.held, question.customer, question.subscription, question.metric
     use(work, held.events)
-    with_held = now if held.adds_up else used_with_held(work, bounds)
+    asking = work.for_one_question()
+    with_held = used_with_held(asking, bounds)
     if metric is None or question.amount_cents is not None:
-        added = amount_added(work, customer, subscription, question.amount_cents or 0)
-        return added, with_held, _plus(work, with_held, added, bounds, question)
+        added = amount_added(asking, customer, subscription, question.amount_cents or 0)
+        return added, with_held, _plus(asking, with_held, added, bounds, question)
     event = event_of(work, subscription.external_id, metric, question.properties)
-    added = addition(work, customer, subscription, metric, event)
-    if held.adds_up:
-        return added, with_held, _plus(work, with_held, added, bounds, question)
     own = EventOfUsage(subscription=subscription, metric=metric, event=event)
-    return added, with_held, used_with_held(work, bounds, [own])
+    before = metric_usage(asking, subscription, metric)
+    use(work, [own])
+    asking = work.for_one_question()
+    after = metric_usage(asking, subscription, metric)
+    added = added_by(asking, customer, subscription, metric, event, before=before, after=after)
+    return added, with_held, used_with_held(asking, bounds, [own])
 
 
 def _plus(reader: Reader, used: Used, added: Addition, bounds: Bounds, question: Question) -> Used:
@@ -167,8 +198,29 @@ def _plus(reader: Reader, used: Used, added: Addition, bounds: Bounds, question:
 def addition(
     work: Work, customer: Customer, subscription: Subscription, metric: BillableMetric, event: Event
 ) -> Addition:
-    """What the event adds to the period that it falls into. Found out by storing it, so this is for dry runs."""
+    """What the event would add to the period that it falls into."""
+    if event.timestamp == work.now and prices_alike(work, subscription, metric):
+        return _added_alike(work.for_one_question(), customer, subscription, metric, event)
+    return work.dry_run(
+        lambda trial: _added_by_storing(trial, customer, subscription, metric, event), counts_ahead=False
+    )
+
+
+def _added_alike(
+    reader: Reader, customer: Customer, subscription: Subscription, metric: BillableMetric, event: Event
+) -> Addition:
+    """What an event of now adds that costs the same whatever was used before (`prices_alike`)."""
+    before = metric_usage(reader, subscription, metric)
+    after = with_event_alike(reader, subscription, metric, before, event)
+    return added_by(reader, customer, subscription, metric, event, before=before, after=after)
+
+
+def _added_by_storing(
+    work: Work, customer: Customer, subscription: Subscription, metric: BillableMetric, event: Event
+) -> Addition:
+    """What the event adds. It is stored, so this is for dry runs."""
     period = work if event.timestamp == work.now else in_period_of(work, subscription, event.timestamp)
-    before = usage_before(period, subscription, metric)
-    work.tx.events.append([event], uncounted=uncounted_ids([event], {metric.code: metric}))
-    return added_since(period, customer, subscription, metric, before, event)
+    before = metric_usage(period, subscription, metric)
+    use(work, [EventOfUsage(subscription=subscription, metric=metric, event=event)])
+    after = metric_usage(period, subscription, metric)
+    return added_by(period, customer, subscription, metric, event, before=before, after=after)

@@ -70,7 +70,7 @@ def create(work: Work, request: HoldInput) -> Hold:
     if not limits.HOLD_SECONDS.holds(seconds):
         raise Invalid(expires_in="value_is_out_of_range")
     question = question_of(work, request)
-    check = work.dry_run(lambda trial: assess(trial, question), counts_ahead=False)
+    check = assess(work, question)
     refuse_beyond(check)
     hold = Hold(
         id=work.new_id(),
@@ -200,10 +200,7 @@ def _added(
     subscription = subscription_of(work, event)
     if subscription is None:
         return ZERO
-    customer = customer_of(work, subscription)
-    return work.dry_run(
-        lambda trial: addition(trial, customer, subscription, metric, event), counts_ahead=False
-    ).amount_cents
+    return addition(work, customer_of(work, subscription), subscription, metric, event).amount_cents
 
 
 def _expiry_of(hold: Hold) -> ExpireHold:

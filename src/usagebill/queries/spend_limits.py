@@ -14,7 +14,7 @@ from usagebill.core.subscriptions import Subscription
 from usagebill.queries.entitlements import entitled_features
 from usagebill.queries.subscriptions import plan_of
 from usagebill.runtime.work import Reader
-from usagebill.storage.conditions import Condition, asc, eq, missing, within
+from usagebill.storage.conditions import Condition, any_of, asc, eq, missing, within
 
 _ORDER = (asc("created_at"), asc("id"))
 Owner = Customer | Subscription | Plan
@@ -35,13 +35,13 @@ def of_owner(owner: Owner) -> tuple[Condition, ...]:
 
 def limits_of_usage(reader: Reader, subscription: Subscription, customer: Customer) -> list[SpendLimit]:
     """The limits that hold for the subscription's usage: its customer's, and its own or its plan's."""
-    if reader.tx.first(SpendLimit) is None:
-        return []
+    plan = plan_of(reader, subscription)
+    plan_id = plan.parent_id or plan.id
+    found = reader.tx.find(SpendLimit, any_of(eq("customer_id", customer.id), eq("plan_id", plan_id)), order=_ORDER)
     return in_force(
-        *(
-            reader.tx.find(SpendLimit, *of_owner(owner), order=_ORDER)
-            for owner in (customer, subscription, plan_of(reader, subscription))
-        )
+        [limit for limit in found if limit.is_customers],
+        [limit for limit in found if limit.external_subscription_id == subscription.external_id],
+        [limit for limit in found if limit.plan_id == plan_id],
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -31,7 +31,7 @@ from usagebill.rating.charge_scope import ChargeScope
 from usagebill.rating.current_usage import ChargeUsage, contract_window, running_definition, usage_within
 from usagebill.rating.events import advance_charges, event_price
 from usagebill.rating.fees.in_advance import event_billing
-from usagebill.rating.usage import charge_results
+from usagebill.rating.usage import charge_results, with_event
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import any_of, asc, eq, missing, more, within
 
@@ -176,6 +176,23 @@ def units_within(
     until: datetime | None = None,
 ) -> Decimal:
     """The units of a metric in a charges period, whether or not the plan has a price for them."""
+    return _units(_counted_alone(reader, subscription, metric, window, group, until=until))
+
+
+def _units(usage: ChargeUsage) -> Decimal:
+    return total(result.amounts.units for result in usage.results)
+
+
+def _counted_alone(
+    reader: Reader,
+    subscription: Subscription,
+    metric: BillableMetric,
+    window: Window,
+    group: Values,
+    *,
+    until: datetime | None = None,
+) -> ChargeUsage:
+    """The usage of a metric in a charges period, at no price."""
     counting = Charge(
         id="",
         organization_id=metric.organization_id,
@@ -195,7 +212,7 @@ def units_within(
         counted_until=until,
         only=group,
     )
-    return total(result.amounts.units for result in charge_results(reader, counting, metric, scope))
+    return ChargeUsage(charge=counting, results=tuple(charge_results(reader, counting, metric, scope)))
 
 
 def prices_alike(reader: Reader, subscription: Subscription, metric: BillableMetric) -> bool:
@@ -215,12 +232,14 @@ def prices_alike(reader: Reader, subscription: Subscription, metric: BillableMet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UsageBefore:
-    """The usage of one metric in the running period, to be compared with what it is after more."""
+class MetricUsage:
+    """The usage of one metric in a charges period, to be compared with what it is after more: by charge in arrears, and
+    at no price.
+    """
 
     window: Window
-    amounts: Mapping[str, Decimal]
-    units: Decimal
+    charges: Sequence[ChargeUsage]
+    alone: ChargeUsage
 
 
 def in_period_of(reader: Reader, subscription: Subscription, at: datetime) -> Reader:
@@ -229,41 +248,56 @@ def in_period_of(reader: Reader, subscription: Subscription, at: datetime) -> Re
     return reader if window.start <= reader.now <= window.end else reader.at(window.end, known_at=reader.now)
 
 
-def usage_before(reader: Reader, subscription: Subscription, metric: BillableMetric) -> UsageBefore:
-    """The usage of the metric so far in the charges period of the reader's instant, by charge."""
+def metric_usage(reader: Reader, subscription: Subscription, metric: BillableMetric) -> MetricUsage:
+    """The usage of the metric so far in the charges period of the reader's instant."""
     window = contract_window(reader, contract_of(reader, subscription))
-    definition = definition_for(reader, subscription, window.start)
-    charges = _arrears(definition, metric)
-    usages = usage_within(reader, subscription, charges, window)
-    return UsageBefore(
+    charges = _arrears(definition_for(reader, subscription, window.start), metric)
+    return MetricUsage(
         window=window,
-        amounts={usage.charge.id: _amount(usage, window) for usage in usages},
-        units=units_within(reader, subscription, metric, window, {}),
+        charges=usage_within(reader, subscription, charges, window),
+        alone=_counted_alone(reader, subscription, metric, window, {}),
     )
 
 
-def added_since(
+def with_event_alike(
+    reader: Reader, subscription: Subscription, metric: BillableMetric, usage: MetricUsage, event: Event
+) -> MetricUsage:
+    """The usage with an event more, without counting again, if its prices are alike (`prices_alike`)."""
+    currency = currency_of(reader, subscription)
+
+    def added(one: ChargeUsage) -> ChargeUsage:
+        return replace(one, results=tuple(with_event(one.charge, metric, one.results, event, currency)))
+
+    return replace(usage, charges=[added(one) for one in usage.charges], alone=added(usage.alone))
+
+
+def added_by(
     reader: Reader,
     customer: Customer,
     subscription: Subscription,
     metric: BillableMetric,
-    before: UsageBefore,
     event: Event,
+    *,
+    before: MetricUsage,
+    after: MetricUsage,
 ) -> Addition:
-    """What the `event`, which has been stored since, adds to the usage `before`."""
+    """What the `event` adds, from the usage `before` and `after`. It is stored, or costs the same whatever was used
+    before (`prices_alike`).
+    """
     definition = definition_for(reader, subscription, before.window.start)
-    after = usage_before(reader, subscription, metric)
-    added = Addition(units=max(ZERO, subtract(after.units, before.units)))
-    for charge in _arrears(definition, metric):
-        cents = subtract(after.amounts[charge.id], before.amounts[charge.id])
-        added = added.plus(_taxed(cents, _taxes(reader, customer, definition, charge)))
+    added = Addition(units=max(ZERO, subtract(_units(after.alone), _units(before.alone))))
+    for one, other in zip(before.charges, after.charges, strict=True):
+        cents = subtract(_amount(other, before.window), _amount(one, before.window))
+        added = added.plus(_taxed(cents, _taxes(reader, customer, definition, one.charge)))
     return added.plus(added_in_advance(reader, customer, subscription, metric, event))
 
 
 def added_in_advance(
     reader: Reader, customer: Customer, subscription: Subscription, metric: BillableMetric, event: Event
 ) -> Addition:
-    """What a stored event costs that is billed by itself, with the taxes of each fee, which is in whole cents."""
+    """What an event costs that is billed by itself, with the taxes of each fee, which is in whole cents. It is stored,
+    or costs the same whatever was used before (`prices_alike`).
+    """
     if not advance_charges(plan_definition(reader, subscription.plan_id), event):
         return Addition()
     billing = event_billing(reader, subscription, event.timestamp)

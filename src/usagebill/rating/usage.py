@@ -39,8 +39,8 @@ from usagebill.core.charge_parts import ChargePart, ChargeResult, charge_parts, 
 from usagebill.core.copies import maker, replace
 from usagebill.core.events import Event
 from usagebill.core.filters import EventScope, FilterIndex
-from usagebill.core.grouping import Breakdown, Group, grouped, grouped_by
-from usagebill.core.numbers import ZERO, subtract
+from usagebill.core.grouping import Breakdown, Group, group_of, grouped, grouped_by
+from usagebill.core.numbers import ZERO, add, subtract
 from usagebill.core.plans import Charge
 from usagebill.core.pricing import MODELS, Properties, price
 from usagebill.core.pricing.fees import fee_amounts
@@ -92,6 +92,28 @@ def charge_results(reader: Reader, charge: Charge, metric: BillableMetric, scope
             by = grouped_by(keys, group) if keys else {}
             results.append(_result(charge, metric, part, by, tally, usage, scope.currency, properties, breakdown))
     return results
+
+
+def with_event(
+    charge: Charge, metric: BillableMetric, results: Sequence[ChargeResult], event: Event, currency: str
+) -> list[ChargeResult]:
+    """The usage of a charge in arrears with another event, as `charge_results` would have it, if units just add up."""
+    if not counts(metric.aggregation_type, metric.field_name, event):
+        return list(results)
+    own = fold(metric.aggregation_type, [event], field_name=metric.field_name)
+    parts = charge_parts(charge, metric)
+    after = list(results)
+    for part in (parts[position] for position in parts[-1].filters.of_event(event)):
+        by = grouped_by(part.group_keys, group_of(event, part.group_keys))
+        place = next(
+            (place for place, one in enumerate(after) if one.part.position == part.position and one.grouped_by == by),
+            None,
+        )
+        before = AggregateResult() if place is None else after.pop(place).tally
+        tally = AggregateResult(units=add(before.units, own.units), events_count=before.events_count + own.events_count)
+        properties = parsed_properties(charge, part, currency)
+        after.append(_result(charge, metric, part, by, tally, usage_of(metric, tally), currency, properties, ()))
+    return after
 
 
 _made_result = maker(ChargeResult)

@@ -32,7 +32,7 @@ from usagebill.core.errors import BillingError, Invalid
 from usagebill.core.instants import MICROSECOND
 from usagebill.core.near_names import near_name
 from usagebill.core.numbers import is_bounded
-from usagebill.operations.backlog import declared_backlog
+from usagebill.operations.backlog import declared_backlog, is_query
 from usagebill.pricing import with_price_texts
 from usagebill.queries.near_records import is_named, near_record
 from usagebill.requests.inputs import Paging, read
@@ -334,7 +334,7 @@ class Operation(Generic[T]):
         return f"unknown argument {name}" + (f"; did you mean {near}?" if near else "")
 
     def run(self, runner: Runner, arguments: Mapping[str, Any]) -> T:
-        act = runner.writing if self._changes else runner.reading
+        act = runner.writing if self._changes and not is_query(self.function) else runner.reading
         return act(lambda work: self.function(work, **arguments))
 
 

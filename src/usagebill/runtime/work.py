@@ -108,6 +108,23 @@ class _Undo(Exception):
     """Raised to roll back a dry run."""
 
 
+class _CountedOnce:
+    """Counts what is asked for, and answers the same question from memory; see `Reader.for_one_question`."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[object, Any]] = []
+
+    def of(self, tx: Snapshot, queries: Sequence[EventQuery], make: Count[T], *, inputs: object) -> T:
+        """See `Counting`."""
+        for known, result in self._known:
+            if known == inputs:
+                counted: T = result
+                return counted
+        counted = make(tx.events)
+        self._known.append((inputs, counted))
+        return counted
+
+
 class Reader:
     """A snapshot of an organization's records, at one instant, for queries; it cannot write.
 
@@ -173,6 +190,22 @@ class Reader:
         other = copy(self)
         other._memory = {}
         return other
+
+    def for_one_question(self) -> Reader:
+        """A reader of the same with an empty cache, which counts the same events once however often they are asked for:
+        as long as nothing is written.
+        """
+        reader = Reader(
+            self.tx,
+            self.organization,
+            self.now,
+            self.settings,
+            answers=self._answers,
+            counting=_CountedOnce(),
+            known_at=self.known_at,
+        )
+        reader._ids = self._ids
+        return reader
 
     def new_id(self) -> str:
         """The id of a new record; later ids sort later."""
