@@ -653,3 +653,88 @@ def test_a_name_counts_at_once_while_the_price_beside_it_waits(studio: Scenario)
     assert february == {("Pictures", 400), ("Studio 24", 1000)}
     answer = studio.ask("PUT", "/plans/basic", {"plan": {"name": "Other", "effective": "2024-06-01"}}, 422)
     assert answer["error_details"] == {"effective": ["only_prices_can_wait"]}
+
+
+def scheduled_filter(box: Scenario, zone: str, amount: str, day: str) -> None:
+    (charge,) = box.get("/plans/basic")["plan"]["charges"]
+    (of_zone,) = (each for each in charge["filters"] if each["values"] == {"zone": [zone]})
+    path = f"/plans/basic/charges/calls/filters/{of_zone['svc_id']}"
+    box.put(path, filter={"properties": {"amount": amount}, "effective": day, "cascade_updates": True})
+
+
+@pytest.fixture
+def zones() -> Iterator[Scenario]:
+    """A call costs 3.00 in the EU and 2.00 in the US; one subscription has a plan of its own."""
+    with Scenario(now="2024-01-01T08:00:00Z") as box:
+        box.customer()
+        calls = box.metric("calls", filters=[{"key": "zone", "values": ["eu", "us"]}])
+        of_zones = [filter_on({"zone": ["eu"]}, amount="3"), filter_on({"zone": ["us"]}, amount="2")]
+        box.plan(charge_on(calls, amount="1", code="calls", filters=of_zones))
+        box.subscribe()
+        box.subscribe(external_id="own", plan_overrides={"name": "Own"})
+        yield box
+
+
+def calls_of_month(box: Scenario, month: int) -> dict[str, list[int]]:
+    """What a call of each zone comes to in the month, by subscription."""
+    box.travel_to(f"2024-{month:02d}-01T10:00:00Z")
+    found = {}
+    for external_id in ("sub", "own"):
+        for zone in ("eu", "us"):
+            box.event("calls", value="1", zone=zone, external_id=external_id)
+        (of_charge,) = box.usage(external_id=external_id)["charges_usage"]
+        found[external_id] = sorted(each["amount_cents"] for each in of_charge["filters"] if each["values"])
+    return found
+
+
+@pytest.mark.parametrize("earlier_first", [True, False])
+def test_filters_that_wait_for_several_days_leave_each_other_alone(zones: Scenario, earlier_first: bool) -> None:
+    waiting = [("eu", "5", "2024-02-01"), ("us", "7", "2024-03-01")]
+    for zone, amount, day in waiting if earlier_first else reversed(waiting):
+        scheduled_filter(zones, zone, amount, day)
+    for month, cents in ((2, [200, 500]), (3, [500, 700])):
+        assert calls_of_month(zones, month) == {"sub": cents, "own": cents}
+
+
+def test_a_filter_that_was_taken_back_does_not_come_with_a_later_one(zones: Scenario) -> None:
+    scheduled_filter(zones, "eu", "5", "2024-02-01")
+    scheduled_filter(zones, "us", "7", "2024-03-01")
+    zones.delete(f"/plans/basic/scheduled_prices/{versions_waiting(zones)[0]}")
+    for month, cents in ((2, [200, 300]), (3, [300, 700])):
+        assert calls_of_month(zones, month) == {"sub": cents, "own": cents}
+
+
+def test_a_list_of_filters_that_waits_takes_the_place_of_all_of_them(zones: Scenario) -> None:
+    scheduled_filter(zones, "us", "7", "2024-02-01")
+    only = {"charge_model": "standard", "filters": [filter_on({"zone": ["eu"]}, amount="4")], "cascade_updates": True}
+    zones.put("/plans/basic/charges/calls", charge={**only, "effective": "2024-03-01"})
+    plan = zones.get("/plans/basic")["plan"]
+    gone = [each["svc_id"] for each in plan["charges"][0]["filters"] if each["values"] == {"zone": ["us"]}]
+    assert plan["scheduled_prices"][1]["charges"][0]["svc_removed_filter_ids"] == gone
+    for month, cents in ((2, [300, 700]), (3, [400])):
+        assert calls_of_month(zones, month) == {"sub": cents, "own": cents}
+    (charge,) = zones.get("/plans/basic")["plan"]["charges"]
+    assert [each["values"] for each in charge["filters"]] == [{"zone": ["eu"]}]
+
+
+@pytest.mark.parametrize("taken_back", [0, 1])
+def test_of_the_same_price_for_two_days_either_can_be_taken_back(studio: Scenario, taken_back: int) -> None:
+    raise_price(studio, effective="2024-03-01")
+    raise_price(studio, effective="2024-04-01")
+    studio.delete(f"/plans/basic/scheduled_prices/{versions_waiting(studio)[taken_back]}")
+    for month, cents in ((3, 400 if taken_back == 0 else 800), (4, 800)):
+        studio.travel_to(f"2024-{month:02d}-01T01:00:00Z")
+        studio.event("images", value="100")
+        assert studio.usage()["amount_cents"] == cents
+
+
+def test_a_filter_that_is_deleted_does_not_come_back_on_the_day_of_its_price(zones: Scenario) -> None:
+    zones.travel_to("2024-01-10T08:00:00Z")
+    scheduled_filter(zones, "eu", "5", "2024-02-01")
+    (charge,) = zones.get("/plans/basic")["plan"]["charges"]
+    (of_eu,) = (each for each in charge["filters"] if each["values"] == {"zone": ["eu"]})
+    path = f"/plans/basic/charges/calls/filters/{of_eu['svc_id']}"
+    zones.ask("DELETE", path, {"filter": {"cascade_updates": True}})
+    assert calls_of_month(zones, 2) == {"sub": [200], "own": [200]}
+    (charge,) = zones.get("/plans/basic")["plan"]["charges"]
+    assert [each["values"] for each in charge["filters"]] == [{"zone": ["us"]}]

@@ -68,11 +68,14 @@ class PriceStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChargePrices:
-    """The new prices of a usage charge or fixed charge; None: as they were."""
+    """The new prices of a usage charge or fixed charge; None: as they were. `filters` are those that are new or
+    changed, `removed_filters` the ids of those that are gone.
+    """
 
     charge_id: str
     properties: Mapping[str, object] | None = None
     filters: tuple[ChargeFilter, ...] | None = None
+    removed_filters: tuple[str, ...] = ()
     min_amount_cents: int | None = None
     applied_pricing_unit: AppliedPricingUnit | None = None
 

@@ -19,6 +19,7 @@ from usagebill.core.days import local_date
 from usagebill.core.filters import trimmed_values
 from usagebill.core.plans import (
     Charge,
+    ChargeFilter,
     ChargePrices,
     FixedCharge,
     MinimumCommitment,
@@ -265,11 +266,19 @@ def _with_charge_prices(charge: Charge, prices: ChargePrices | None, metric: Bil
     priced = replace(
         charge,
         properties=_or(prices.properties, charge.properties),
-        filters=_or(prices.filters, charge.filters),
+        filters=_with_filters(charge.filters, prices),
         min_amount_cents=_or(prices.min_amount_cents, charge.min_amount_cents),
         applied_pricing_unit=_or(prices.applied_pricing_unit, charge.applied_pricing_unit),
     )
     return _with_prices_of(charge, priced, metric)
+
+
+def _with_filters(filters: tuple[ChargeFilter, ...], prices: ChargePrices) -> tuple[ChargeFilter, ...]:
+    present = {of_filter.id for of_filter in filters}
+    # One that has been deleted since stays so; one that was never changed is new.
+    changed = tuple(one for one in prices.filters or () if one.id in present or one.created_at == one.updated_at)
+    replaced = {*prices.removed_filters, *(of_filter.id for of_filter in changed)}
+    return (*(of_filter for of_filter in filters if of_filter.id not in replaced), *changed)
 
 
 T = TypeVar("T")
@@ -290,7 +299,8 @@ def scheduled_prices(
         ChargePrices(
             charge_id=charge.id,
             properties=_changed(old[charge.id].properties, charge.properties),
-            filters=_changed(old[charge.id].filters, charge.filters),
+            filters=tuple(each for each in charge.filters if each not in old[charge.id].filters) or None,
+            removed_filters=tuple(each.id for each in old[charge.id].filters if each.id not in _ids(charge)),
             min_amount_cents=_changed(old[charge.id].min_amount_cents, charge.min_amount_cents),
             applied_pricing_unit=_changed(old[charge.id].applied_pricing_unit, charge.applied_pricing_unit),
         )
@@ -309,6 +319,37 @@ def scheduled_prices(
         amount_cents=_changed(before.plan.amount_cents, after.plan.amount_cents),
         minimum_commitment=_changed(former, after.plan.minimum_commitment or _of_nothing(former)),
         charges=tuple(one for one in (*usage, *fixed) if one != ChargePrices(charge_id=one.charge_id)),
+    )
+
+
+def _ids(charge: Charge) -> set[str]:
+    return {of_filter.id for of_filter in charge.filters}
+
+
+def held_too(prices: ScheduledPrices, alone: ScheduledPrices, after: PlanDefinition) -> ScheduledPrices:
+    """The scheduled prices with what they would change if none were scheduled before them (`alone`): what has the same
+    value before is theirs as well, and stays if the earlier ones are taken back.
+    """
+    filters = {of_filter.id for charge in after.charges for of_filter in charge.filters}
+    charges = {one.charge_id: one for one in prices.charges}
+    for other in alone.charges:
+        one = charges.get(other.charge_id, ChargePrices(charge_id=other.charge_id))
+        changed = {of_filter.id: of_filter for of_filter in other.filters or () if of_filter.id in filters}
+        changed |= {of_filter.id: of_filter for of_filter in one.filters or ()}
+        removed = {*one.removed_filters, *other.removed_filters} - filters
+        charges[other.charge_id] = replace(
+            one,
+            properties=_or(one.properties, other.properties),
+            filters=tuple(changed.values()) or None,
+            removed_filters=tuple(sorted(removed)),
+            min_amount_cents=_or(one.min_amount_cents, other.min_amount_cents),
+            applied_pricing_unit=_or(one.applied_pricing_unit, other.applied_pricing_unit),
+        )
+    return replace(
+        prices,
+        amount_cents=_or(prices.amount_cents, alone.amount_cents),
+        minimum_commitment=_or(prices.minimum_commitment, alone.minimum_commitment),
+        charges=tuple(charges.values()),
     )
 
 
@@ -346,6 +387,7 @@ def scheduled_for_copy(
                     else tuple(
                         replace(each, id=ids.get(each.id, each.id), parent_id=each.id) for each in of_charge.filters
                     ),
+                    removed_filters=tuple(ids.get(id, id) for id in of_charge.removed_filters),
                 )
                 for of_charge in prices.charges
                 if of_charge.charge_id in ids
@@ -391,7 +433,11 @@ def not_prices(before: PlanDefinition, after: PlanDefinition, prices: ScheduledP
         return replace(
             definition,
             plan=replace(definition.plan, updated_at=then),
-            charges=tuple(replace(charge, updated_at=then) for charge in definition.charges),
+            charges=tuple(
+                # Of filters that accept the same, the oldest comes first, wherever it stands.
+                replace(charge, updated_at=then, filters=tuple(sorted(charge.filters, key=lambda one: one.id)))
+                for charge in definition.charges
+            ),
             fixed_charges=tuple(replace(charge, updated_at=then) for charge in definition.fixed_charges),
         )
 

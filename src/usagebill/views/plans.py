@@ -103,6 +103,7 @@ class ScheduledChargeView(TypedDict):
     code: str
     properties: NotRequired[Mapping[str, object]]
     filters: NotRequired[list[ScheduledFilterView]]
+    svc_removed_filter_ids: NotRequired[list[Id]]
     min_amount_cents: NotRequired[int]
     applied_pricing_unit: NotRequired[AppliedPricingUnitView]
 
@@ -280,6 +281,8 @@ def _scheduled_charge(charge: ChargePrices, codes: Mapping[str, str]) -> Schedul
             }
             for each in charge.filters
         ]
+    if charge.removed_filters:
+        shown["svc_removed_filter_ids"] = list(charge.removed_filters)
     if charge.min_amount_cents is not None:
         shown["min_amount_cents"] = charge.min_amount_cents
     if charge.applied_pricing_unit is not None:

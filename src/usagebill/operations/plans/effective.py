@@ -15,6 +15,7 @@ from usagebill.core.plans import Plan, PlanDefinition, PriceStep, ScheduledPrice
 from usagebill.core.price_versions import (
     Effective,
     has_begun,
+    held_too,
     is_empty,
     next_period_errors,
     not_prices,
@@ -101,9 +102,12 @@ def _zone(reader: Reader) -> ZoneInfo:
 def _schedule(work: Work, plans: Sequence[Plan], day: date, act: Callable[[Work], object]) -> None:
     """Schedule for the day what `act` changes of the plans' prices, which are then those scheduled for earlier days."""
     after = work.dry_run(lambda then: _changed_by(then, plans, day, act))
+    is_first = not any(prices.effective_on <= day for plan in plans for prices in plan.scheduled_prices)
+    alone = after if is_first else work.dry_run(lambda then: _changed_by(then, plans, None, act))
     version = work.price_version + 1
-    for plan, (old, new) in zip(plans, after, strict=True):
+    for plan, (old, new), (before, without) in zip(plans, after, alone, strict=True):
         prices = scheduled_prices(old, new, version=version, day=day, now=work.now)
+        prices = held_too(prices, scheduled_prices(before, without, version=version, day=day, now=work.now), new)
         refuse(not_prices(old, new, prices))
         if not is_empty(prices):
             _store(work, plan, (*plan.scheduled_prices, prices))
@@ -111,9 +115,13 @@ def _schedule(work: Work, plans: Sequence[Plan], day: date, act: Callable[[Work]
             _emit(work, "plan.version_scheduled", plan)
 
 
-def _changed_by(work: Work, plans: Sequence[Plan], day: date, act: Callable[[Work], object]) -> list[_BeforeAndAfter]:
+def _changed_by(
+    work: Work, plans: Sequence[Plan], day: date | None, act: Callable[[Work], object]
+) -> list[_BeforeAndAfter]:
+    """The plans before and after `act`, with the prices that wait for `day` or before, if one is given."""
     for plan in plans:
-        give_prices_of(work, plan, day)
+        if day is not None:
+            give_prices_of(work, plan, day)
     before = [plan_definition(work, plan.id) for plan in plans]
     act(work)
     return [(old, plan_definition(work, old.plan.id)) for old in before]
