@@ -100,6 +100,21 @@ def test_what_was_billed_as_it_should_be_gives_no_finding(box: Scenario) -> None
     assert report.invoices >= 8
 
 
+@pytest.mark.parametrize("flat", ["0", "1"])
+def test_a_level_below_zero_that_costs_nothing_gives_no_finding(flat: str) -> None:
+    with Scenario(now="2024-03-01T00:00:00Z") as box:
+        box.customer()
+        ranges = price_ranges((0, 10, "0.1", flat), (11, None, "0.1", "0"))
+        metric = box.metric("disk", "weighted_sum_agg", weighted_interval="seconds")
+        box.plan(charge_on(metric, "graduated", graduated_ranges=ranges))
+        box.subscribe()
+        box.event("disk", value=-2)
+        box.travel_to("2024-04-01T01:00:00Z")
+        (fee,) = box.usage_fees()
+        assert (fee["units"], fee["amount_cents"]) == ("0.0", 0)
+        assert audit_findings(box) == set()
+
+
 def a_cent_more_due(work: Work) -> None:
     invoice = invoices(work)[2]
     work.tx.replace(replace(invoice, total_amount_cents=invoice.total_amount_cents + 1))

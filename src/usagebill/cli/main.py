@@ -34,6 +34,7 @@ from usagebill.cli.report import report
 from usagebill.cli.row_security import row_security
 from usagebill.cli.sections import SectionedGroup
 from usagebill.cli.serve import serve, work
+from usagebill.cli.simulate import simulate
 from usagebill.cli.status import status
 from usagebill.cli.sync_connections import sync_connections
 from usagebill.cli.tax_connections import tax_connections
@@ -104,7 +105,7 @@ main.add_sections(
             row_security,
             event_store,
         ),
-        "Repair": (audit, repair),
+        "Repair": (audit, repair, simulate),
     }
 )
 for former, name in ((move_to_postgresql, "migrate"), (usage, "usage"), (lists, "lists")):

@@ -19,6 +19,7 @@ from usagebill.core.invoices.life_cycle import WHOLE_REASONS, InvoiceStatus, Inv
 from usagebill.core.invoices.records import BillingPeriod, Invoice
 from usagebill.core.numbers import (
     ONE,
+    ZERO,
     add,
     divide,
     multiply,
@@ -351,10 +352,14 @@ def _priced(fee: Fee) -> Decimal | None:
     if fee.events_count == 0:
         # Units adjusted by hand come from no events; the details still show the actual usage.
         return None
-    amounts = [part.get("total_with_flat_amount") for part in parts if isinstance(part, Mapping)]
+    shown = [part for part in parts if isinstance(part, Mapping)]
+    amounts = [part.get("total_with_flat_amount") for part in shown]
     if not amounts or any(amount is None for amount in amounts):
         return None
-    return cents_from_major(total(Decimal(str(amount)) for amount in amounts), fee.currency)
+    amount = total(Decimal(str(amount)) for amount in amounts)
+    units = total(Decimal(str(part.get("units", 0))) for part in shown)
+    # Nobody owes for a quantity below zero, or an amount: the details still show them.
+    return ZERO if units < ZERO or amount < ZERO else cents_from_major(amount, fee.currency)
 
 
 def _repeated_fees(invoice: Invoice, fees: Sequence[Fee]) -> Iterator[Finding]:
