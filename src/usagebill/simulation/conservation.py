@@ -61,8 +61,9 @@ def _events(papers: Mapping[str, Sequence[Paper]], log: Sequence[Paper]) -> Iter
         and str(event["timestamp"])[:19]
         <= str(billed_until.get((event["external_subscription_id"], event["code"]), ""))
     }
-    # A removal counts nothing: where nothing else is used, there is no fee to list it.
-    levels |= {one["transaction_id"] for one in papers["events"] if one["properties"].get("operation_type") == "remove"}
+    # What is removed again counts nothing: where nothing else is used, there is no fee to list it.
+    removed = {_value(one) for one in papers["events"] if one["properties"].get("operation_type") == "remove"}
+    levels |= {one["transaction_id"] for one in papers["events"] if _value(one) in removed}
     listed = {event["transaction_id"]: event["unbilled"]["code"] for event in papers["unbilled"]}
     billed = {event["transaction_id"] for event in papers["billed"]}
     for id in sorted({*kept} - billed - levels - {*listed}):
@@ -70,6 +71,10 @@ def _events(papers: Mapping[str, Sequence[Paper]], log: Sequence[Paper]) -> Iter
     for id in sorted(billed & {*listed}):
         if listed[id] not in _SHOWN_BOTH_WAYS:
             yield f"{id} is on a fee, and listed as {listed[id]}"
+
+
+def _value(event: Paper) -> tuple[str, str, str]:
+    return event["external_subscription_id"], event["code"], str(event["properties"].get("value"))
 
 
 def _invoices(papers: Mapping[str, Sequence[Paper]], log: Sequence[Paper]) -> Iterator[str]:
@@ -134,8 +139,11 @@ def _notes(papers: Mapping[str, Sequence[Paper]], log: Sequence[Paper]) -> Itera
         if cents > invoices[id]["sub_total_including_taxes_amount_cents"]:
             asked = invoices[id]["sub_total_including_taxes_amount_cents"]
             yield f"{invoices[id]['number']}: {cents} given back of {asked}"
+    # What a void withdraws of a note is used by no invoice.
     withdrawn = {
-        note["customer"]["external_id"] for note in papers["credit_notes"] if note["credit_status"] == "voided"
+        note["customer"]["external_id"]
+        for note in papers["credit_notes"]
+        if note["credit_status"] == "voided" or invoices[note["svc_invoice_id"]]["status"] == "voided"
     }
     for customer, cents in used.items():
         if cents and customer not in withdrawn:

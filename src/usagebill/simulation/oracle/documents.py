@@ -180,12 +180,13 @@ class _Books:
                 coupon.active = True
         for wallet, cents in self.state.drew.pop(id, ()):
             wallet.balance += cents
-        # What paid it goes back; what it gave, nobody had paid for.
+        # What paid it goes back; what it gave is withdrawn, but for what was paid of it.
         for note, cents in self.state.spent.pop(id, ()):
             self.state.notes[note] += cents
         for note, shown in self.notes.items():
             if shown["svc_invoice_id"] == id and note in self.state.notes:
-                self.state.notes[note] = 0
+                kept = min(self.state.notes[note], self.state.paid[id])
+                self.state.notes[note] = kept
 
     # Invoices
 

@@ -55,8 +55,7 @@ def check_fees(story: Story, papers: Mapping[str, Any], verdict: Verdict) -> Non
     codes = {charge["svc_id"]: charge["code"] for plan in papers["plans"] for charge in plan.get("charges", ())}
     for fee in papers["fees"]:
         invoice = invoices.get(fee["svc_invoice_id"])
-        kind = fee["item"]["type"]
-        if kind in ("credit", "add_on"):
+        if fee["item"]["type"] in ("credit", "add_on"):
             continue
         if invoice is not None and invoice["invoice_type"] == "progressive_billing":
             verdict.leave("fee", "billed by a threshold")
@@ -104,7 +103,7 @@ def _since(invoice: Mapping[str, Any] | None, fee: Mapping[str, Any]) -> str:
 
 def _key(story: Story, segment: Segment, fee: Mapping[str, Any], since: datetime, codes: Mapping[str, str]) -> Key:
     item, zone = fee["item"], story.customers[segment.customer].zone
-    kind, code = item["type"], item["code"]
+    kind, code = str(item["type"]), item["code"]
     plan = story.plans[segment.plan][0][1]
     if kind == "charge":
         code = codes.get(fee["svc_charge_id"], "?")
@@ -324,8 +323,13 @@ class _Owed:
         return found
 
     def _is_known(self, segment: Segment, metric: Mapping[str, Any], event: Event) -> None:
-        if metric["aggregation_type"] == "weighted_sum_agg" and event.at.date() != event.received.date():
+        if metric["aggregation_type"] != "weighted_sum_agg":
+            return
+        if event.at.date() != event.received.date():
             raise Unsure("a level that was changed late")
+        ends = [other.end for other in self.story.family(segment.external_id) if other.ending == "end"]
+        if any(end is not None and event.at < end <= segment.start for end in ends):
+            raise Unsure("a level over seconds after an end and a new start")
 
     def _in_advance(
         self, segment: Segment, charge: Mapping[str, Any], customer: Customer, key: Key, period: tuple[date, date]
