@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import signal
 import sqlite3
+import subprocess
+import sys
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -29,17 +32,18 @@ _KEPT = (
 )
 
 
-def _older(*fast: Path) -> list[Any]:
-    """Every older file; the fast lane takes these."""
+def _older(files: list[Path], *fast: Path) -> list[Any]:
+    """These files; the fast lane takes those named."""
     return [
         pytest.param(file, marks=() if file in fast else pytest.mark.slow, id=file.name.partition(".")[0])
-        for file in FILES[1:]
+        for file in files
     ]
 
 
+UPGRADED = _older(FILES[1:], *FILES[1::20], FILES[-1])
 # Later steps upgrade the earlier files too.
-UPGRADED = _older(*FILES[1::5], FILES[-1])
-BILLED_ON = _older(FILES[1], FILES[-1])
+BILLED_ON = _older([*FILES[1:-1:6], FILES[-1]], FILES[1], FILES[-1])
+ONLY_READ = _older([*FILES[1:-1:20], FILES[-1]], FILES[-1])
 
 
 @pytest.fixture(params=UPGRADED)
@@ -91,10 +95,9 @@ def triggers(path: Path) -> set[str]:
     return names
 
 
-def test_there_is_a_file_of_every_version_whose_tables_were_read_otherwise() -> None:
+def test_there_is_a_file_of_every_earlier_version() -> None:
     kept = [int(file.name[1:3]) for file in FILES]
-    # 55 has lists as they were before version 56; 60 the first ledger; 81 prices of plans that wait.
-    assert kept == [*range(1, 33), 55, 60, 75, 81]
+    assert kept == [*range(1, schema.VERSION)], "make_file.py says how the file of the version before yours is made"
 
 
 def test_an_older_file_keeps_its_records_and_gets_this_versions_schema(older: Path, tmp_path: Path) -> None:
@@ -117,6 +120,49 @@ def test_an_older_file_keeps_its_records_and_gets_this_versions_schema(older: Pa
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
     connection.close()
+
+
+# Opens a file and is killed as it is about to run a statement, the number of which it is told.
+_KILLED = """
+import os, signal, sqlite3, sys
+left, connect = int(sys.argv[2]), sqlite3.connect
+def count(statement):
+    global left
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+def counted(*args, **rest):
+    connection = connect(*args, **rest)
+    connection.set_trace_callback(count)
+    return connection
+sqlite3.connect = counted
+from usagebill.storage.sqlite import SqliteStore
+SqliteStore(sys.argv[1]).close()
+print(left)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("older", [FILES[6], FILES[80]], ids=["v7", "v81"], indirect=True)
+def test_an_upgrade_that_is_killed_anywhere_is_done_by_whoever_opens_the_file_next(older: Path, tmp_path: Path) -> None:
+    untouched, whole = older.read_bytes(), tmp_path / "whole.db"
+
+    def open_until(statement: int) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", _KILLED, str(older), str(statement)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+    whole.write_bytes(untouched)
+    SqliteStore(whole).close()
+    statements = 10**9 - int(open_until(10**9).stdout.split()[-1])
+    assert statements > 50
+    for part in range(1, 6):
+        for left_over in older.parent.glob(f"{older.name}*"):
+            left_over.unlink()
+        older.write_bytes(untouched)
+        assert open_until(statements * part // 6).returncode == -signal.SIGKILL
+        SqliteStore(older).close()
+        assert (version_of(older), rows(older)) == (schema.VERSION, rows(whole))
+        assert (columns(older), triggers(older)) == (columns(whole), triggers(whole))
 
 
 @pytest.mark.parametrize("older", [FILES[29]], ids=["v30"], indirect=True)
@@ -167,6 +213,7 @@ def test_a_file_of_the_first_version_is_refused_in_words(tmp_path: Path) -> None
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("older", ONLY_READ, indirect=True)
 def test_an_older_file_that_is_only_read_is_refused_in_words(older: Path) -> None:
     before = older.read_bytes()
     with pytest.raises(OlderFile, match="and is only read"):
