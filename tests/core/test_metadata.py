@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from usagebill.core.metadata import merged_metadata, metadata_errors
+from usagebill.core.errors import Invalid
+from usagebill.core.metadata import checked_metadata, merged_metadata
 
 
 @pytest.mark.parametrize(
@@ -21,7 +24,25 @@ from usagebill.core.metadata import merged_metadata, metadata_errors
     ],
 )
 def test_limits_of_keys_and_values(metadata: dict[str, object], count: int) -> None:
-    assert len(metadata_errors(metadata)) == count
+    if count:
+        with pytest.raises(Invalid) as refused:
+            checked_metadata(metadata)
+        problems: Any = refused.value.details["value"]
+        assert len(problems) == count
+    else:
+        assert checked_metadata(metadata) == metadata
+
+
+@pytest.mark.parametrize("sent", [5, "gold", [1], True])
+def test_what_is_no_map_is_refused(sent: object) -> None:
+    with pytest.raises(Invalid) as refused:
+        checked_metadata(sent)
+    assert refused.value.details == {"metadata": ["invalid_type"]}
+
+
+@pytest.mark.parametrize("sent", [None, "", []])
+def test_an_empty_map_has_several_forms(sent: object) -> None:
+    assert checked_metadata(sent) == {}
 
 
 def test_merging_sets_keys_and_keeps_others() -> None:

@@ -83,6 +83,25 @@ def test_bodies_that_are_not_json_are_400(service: Service, body: bytes) -> None
 
 
 @own_server
+@pytest.mark.parametrize("body", [b'"text"', b"1", b"[1]", b'[{"tier": "gold"}]'])
+def test_a_body_that_is_no_object_is_400_where_no_root_is_asked_for(service: Service, body: bytes) -> None:
+    answer = service.client.put("/api/v1/plans/basic/metadata", content=body)
+    assert (answer.status_code, for_programs(answer.json())) == (400, BAD_REQUEST)
+
+
+@own_server
+@pytest.mark.parametrize("metadata", [b"5", b'"gold"', b"[1]", b"true"])
+def test_metadata_that_is_no_object_is_refused_and_clears_nothing(service: Service, metadata: bytes) -> None:
+    note = {"name": "Basic", "code": "of-metadata", "interval": "monthly", "amount_cents": 0, "amount_currency": "EUR"}
+    service.client.post("/api/v1/plans", json={"plan": {**note, "pay_in_advance": False, "metadata": {"tier": "gold"}}})
+    path = "/api/v1/plans/of-metadata/metadata"
+    for verb in ("PUT", "PATCH"):
+        answer = service.client.request(verb, path, content=b'{"metadata": ' + metadata + b"}")
+        assert (answer.status_code, answer.json()["error_details"]) == (422, {"metadata": ["invalid_type"]})
+    assert service.client.put(path, json={}).json() == {"metadata": {"tier": "gold"}}
+
+
+@own_server
 @pytest.mark.parametrize("body", [b"", b"null", b"[]", b'"text"', b"1", b'{"customer": null}', b'{"customer": []}'])
 def test_json_without_the_root_is_400_and_names_it(service: Service, body: bytes) -> None:
     answer = service.client.post("/api/v1/customers", content=body)

@@ -136,7 +136,8 @@ def test_a_feature_without_privileges_can_be_given(box: Scenario) -> None:
 
 
 def test_without_entitlements_nothing_changes(box: Scenario) -> None:
-    for body in ({}, {"entitlements": None}, {"entitlements": [1]}):
+    bodies: list[dict[str, Any]] = [{}, {"entitlements": None}, {"entitlements": []}]
+    for body in bodies:
         box.ask("POST", "/plans/basic/entitlements", body)
         box.ask("PATCH", "/plans/basic/entitlements", body)
         box.ask("PATCH", "/subscriptions/sub/entitlements", body)

@@ -191,6 +191,18 @@ class TestOneEvent:
         assert raw(box, body)[0] == status
         assert stored(box) == (["t1"] if status == 200 else [])
 
+    @pytest.mark.parametrize("properties", [b'"{\\"gb\\": 5}"', b"5", b"true", b"[1]", b'[{"gb": 5}]'])
+    def test_properties_that_are_no_object_are_refused_and_not_lost(self, box: Scenario, properties: bytes) -> None:
+        body = b'{"event": {"transaction_id": "t1", "code": "calls", "properties": ' + properties + b"}}"
+        status, answer = raw(box, body)
+        assert (status, answer["error_details"]) == (422, {"properties": ["value_is_invalid"]})
+        assert stored(box) == []
+
+    @pytest.mark.parametrize("properties", [b"{}", b"[]", b'""', b"null"])
+    def test_there_are_several_ways_to_write_no_properties(self, box: Scenario, properties: bytes) -> None:
+        body = b'{"event": {"transaction_id": "t1", "code": "calls", "properties": ' + properties + b"}}"
+        assert raw(box, body)[1]["event"]["properties"] == {}
+
 
 def _exact(value: Any) -> Any:
     """Parsed JSON whose fractions were kept as text, with decimals in their place."""
@@ -254,12 +266,14 @@ class TestBatch:
         assert [event["transaction_id"] for event in body["events"]] == ["t2", "t1", "t3"]
         assert set(body) == {"events"}
 
-    @pytest.mark.parametrize(
-        "body", [b"{}", b'{"events": []}', b'{"events": null}', b'{"events": "x"}', b"[]", b'{"events": [null]}']
-    )
+    @pytest.mark.parametrize("body", [b"{}", b'{"events": []}', b'{"events": null}', b"[]", b'{"events": [null]}'])
     def test_no_events(self, box: Scenario, body: bytes) -> None:
         status, answer = raw(box, body, "/api/v1/events/batch")
         assert (status, answer["error_details"]) == (422, {"events": ["no_events"]})
+
+    def test_events_that_are_no_list(self, box: Scenario) -> None:
+        status, answer = raw(box, b'{"events": "x"}', "/api/v1/events/batch")
+        assert (status, answer["error_details"]) == (422, {"events": ["invalid_type"]})
 
     def test_too_many_events(self, box: Scenario) -> None:
         many = [{"transaction_id": f"t{number}", "code": "c"} for number in range(101)]

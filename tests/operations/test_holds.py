@@ -124,6 +124,19 @@ def test_a_capture_that_is_sent_again_changes_nothing(box: Scenario) -> None:
     assert standing(box) == ("200.0", "100.0", "200.0")
 
 
+@pytest.mark.usefixtures("metric")
+@pytest.mark.parametrize("properties", [5, "2", [2], True])
+def test_properties_that_are_no_object_are_refused(box: Scenario, properties: object) -> None:
+    held = hold(box, units="2")
+    refusals = [
+        box.post("/holds", 422, hold={"external_subscription_id": "sub", "code": "gb", "properties": properties}),
+        box.post("/checks", 422, check={"external_subscription_id": "sub", "code": "gb", "properties": properties}),
+        capture(box, held, 422, properties=properties),
+    ]
+    assert [refusal["error_details"] for refusal in refusals] == [{"properties": ["value_is_invalid"]}] * 3
+    assert standing(box) == ("0.0", "200.0", "300.0")
+
+
 def test_a_hold_costs_what_it_adds_to_all_usage_and_holds(box: Scenario) -> None:
     """2 units are used and 3 held, so of 4 more the first is at 2.00 and the rest at 1.00; once captured, all fit."""
     ranges = price_ranges((0, 6, "2", "0"), (7, None, "1", "0"))

@@ -70,6 +70,8 @@ def receive(sent: Mapping[str, object], now: datetime) -> Received:
             properties = _storable(raw)
         except _Refused:
             problems["properties"] = ["value_is_invalid"]
+    elif not is_without_properties(raw):
+        problems["properties"] = ["value_is_invalid"]
     amount: Decimal | None = None
     unread_amount: str | None = None
     sent_amount = sent.get("precise_total_amount_cents")
@@ -87,6 +89,11 @@ def receive(sent: Mapping[str, object], now: datetime) -> Received:
         unread_amount,
         problems or _NOTHING,
     )
+
+
+def is_without_properties(sent: object) -> bool:
+    """Whether what is sent as properties says that there are none; some languages write an empty map as `[]`."""
+    return sent is None or sent == "" or sent == [] or sent == ()
 
 
 def _is_plain(value: object) -> TypeGuard[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from usagebill.core.errors import Invalid
+
 Metadata = Mapping[str, str | None]
 
 _MOST_KEYS = 50
@@ -11,7 +13,21 @@ _LONGEST_KEY = 100
 _LONGEST_VALUE = 255
 
 
-def metadata_errors(metadata: Mapping[str, object]) -> list[str]:
+def checked_metadata(sent: object) -> dict[str, str | None]:
+    """The metadata that was sent, as it is stored; `[]`, as which some languages write an empty map, is none.
+
+    Raises `Invalid` for what is no map, too much of it, or values that are neither text nor null.
+    """
+    if sent is None or sent == [] or sent == "":
+        return {}
+    if not isinstance(sent, Mapping):
+        raise Invalid(metadata="invalid_type")
+    if errors := _errors(sent):
+        raise Invalid(value=errors)
+    return dict(sent)
+
+
+def _errors(metadata: Mapping[str, object]) -> list[str]:
     """Errors in `metadata`, in words, in the order found; empty if there are none."""
     errors: list[str] = []
     if len(metadata) > _MOST_KEYS:

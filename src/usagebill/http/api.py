@@ -44,7 +44,7 @@ from usagebill.process.logs import Log, plain_traceback
 from usagebill.process.rate_limit import RateLimit
 from usagebill.process.throttle import Throttle
 from usagebill.queries.near_records import is_named, near_record
-from usagebill.requests.inputs import read
+from usagebill.requests.inputs import read, read_query
 from usagebill.requests.refusals import word
 from usagebill.runtime.clock import Clock
 from usagebill.runtime.work import Reader, Work
@@ -463,7 +463,7 @@ class Api:
             arguments: dict[str, Any] = dict(path)
             merged = {**body, **parameters} if isinstance(body, dict) else parameters
             if endpoint.query is not None:
-                arguments["options"] = read(endpoint.query, merged)
+                arguments["options"] = read_query(endpoint.query, merged)
             if endpoint.body is not None:
                 try:
                     arguments["request"] = read(endpoint.body, self._root(endpoint, body))
@@ -492,7 +492,7 @@ class Api:
             if once is not None and once.is_repeat:
                 exchange.headers[REPLAYED] = "true"
         if isinstance(shown, bytes):
-            return Answer(status=200, body=shown, headers={"content-type": endpoint.content_type})
+            return Answer(status=200, body=shown, headers={"content-type": endpoint.content_type} if shown else {})
         return self._spoken(200, shown, endpoint.content_type)
 
     def _entry(
@@ -529,7 +529,11 @@ class Api:
         if endpoint.many is not None and not (isinstance(body, dict) and endpoint.many in body):
             return {endpoint.many: body if isinstance(body, list) else [body]}
         if endpoint.root is None:
-            return body if isinstance(body, dict) else {}
+            if body is None or body == []:  # some languages write an empty map as `[]`
+                return {}
+            if not isinstance(body, dict):
+                raise BadRequest("Bad Request", f"the body is not an object, but {encode_json(body)[:40].decode()}")
+            return body
         root = body.get(endpoint.root) if isinstance(body, dict) else None
         known = {item.name for item in attrs.fields(endpoint.body)} if endpoint.known_field and endpoint.body else None
         if not isinstance(root, dict) or not root or (known is not None and known.isdisjoint(root)):

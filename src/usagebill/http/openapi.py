@@ -230,7 +230,8 @@ def _request_body(endpoint: Endpoint, body: type, method: str, inputs: _Inputs) 
     schema = inputs.reference(body, required, new=method == "POST")
     if root is not None:
         beside = {} if endpoint.query is None else dict(inputs.parts(endpoint.query))
-        schema = {"type": "object", "required": [root], "properties": {root: schema, **beside}}
+        # An object with nothing in it is refused.
+        schema = {"type": "object", "required": [root], "properties": {root: {**schema, "minProperties": 1}, **beside}}
     if endpoint.many is not None:
         listed = inputs.field(body, endpoint.many)
         schema = {"oneOf": [listed, listed["items"]]}

@@ -14,6 +14,7 @@ from usagebill.core.checks import Addition, Check, Question
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound, PaymentRequired
 from usagebill.core.events import Event
+from usagebill.core.ingestion import is_without_properties
 from usagebill.core.numbers import add
 from usagebill.core.ongoing import net_key, summed_nets
 from usagebill.core.organizations import Organization
@@ -89,6 +90,15 @@ def standings_of(work: Work, external_id: str) -> list[Standing]:
     return work.dry_run(play, counts_ahead=False)
 
 
+def properties_sent(sent: object, otherwise: Mapping[str, object]) -> Mapping[str, object]:
+    """The properties of a request, `otherwise` if it has none. Raises `Invalid`."""
+    if isinstance(sent, Mapping):
+        return sent
+    if sent is ABSENT or is_without_properties(sent):
+        return otherwise
+    raise Invalid(properties="value_is_invalid")
+
+
 def question_of(reader: Reader, request: CheckInput) -> Question:
     """The usage that a request is about. Raises `NotFound`, `Invalid`."""
     if not request.external_subscription_id:
@@ -99,7 +109,7 @@ def question_of(reader: Reader, request: CheckInput) -> Question:
         metric = reader.tx.first(BillableMetric, eq("code", request.code))
         if metric is None:
             raise NotFound("billable_metric", request.code)
-    sent = request.properties if isinstance(request.properties, Mapping) else {}
+    sent = properties_sent(request.properties, {})
     question = Question(
         subscription=subscription,
         customer=customer_of(reader, subscription),

@@ -16,7 +16,7 @@ from usagebill.core.numbers import ZERO
 from usagebill.core.tasks import ExpireHold
 from usagebill.operations import events
 from usagebill.operations.backlog import after_backlog, of_named_subscriptions, of_record
-from usagebill.operations.checks import CheckInput, addition, assess, question_of, refuse_beyond
+from usagebill.operations.checks import CheckInput, addition, assess, properties_sent, question_of, refuse_beyond
 from usagebill.operations.held_usage import event_of, subscription_of
 from usagebill.queries.customers import customer_of
 from usagebill.queries.holds import hold_by_id, metric_of_hold
@@ -101,13 +101,11 @@ def capture(work: Work, hold_id: str, request: CaptureInput) -> Hold:
     Raises `NotFound`, `NotAllowed` if it was captured or released, `Invalid`.
     """
     hold = hold_by_id(work, hold_id)
+    properties = properties_sent(request.properties, hold.properties)
     transaction_id = str(value_or(request.transaction_id, None) or hold.id)
     if hold.status is HoldStatus.CAPTURED and hold.transaction_id == transaction_id:
         return hold
     metric = _captured_metric(work, hold, request)
-    properties: Mapping[str, object] = (
-        request.properties if isinstance(request.properties, Mapping) else hold.properties
-    )
     sent = {
         "transaction_id": transaction_id,
         "code": metric.code,

@@ -14,7 +14,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, dataclass_transform, get_args, get_origin
+from functools import cache
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import attrs
 import cattrs
@@ -134,12 +147,17 @@ class Paging:
 
 
 class _Dropped(Exception):
-    """The value has the wrong shape for its field, which therefore counts as absent."""
+    """The value is an empty text, list or object where another one belongs: the field counts as absent."""
 
 
 class _Bad(Exception):
     def __init__(self, code: str) -> None:
         self.code = code
+
+
+def _misshapen(value: object) -> _Dropped | _Bad:
+    """What a value of the wrong shape is: some languages write an empty object as a list, and forms nothing as `""`."""
+    return _Dropped() if value in ("", [], (), {}) else _Bad("invalid_type")
 
 
 def is_given(value: object) -> bool:
@@ -168,7 +186,7 @@ def _text(value: object, _: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (int, Decimal)):
         return str(value)
-    raise _Dropped
+    raise _misshapen(value)
 
 
 def _number(value: object) -> Decimal:
@@ -227,7 +245,7 @@ def _instant(value: object, _: Any) -> datetime:
 
 def _object(value: object, _: Any) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
-        raise _Dropped
+        raise _misshapen(value)
     return value
 
 
@@ -262,7 +280,7 @@ def _list(hint: Any) -> Callable[[Any, Any], Any]:
 
     def structure(value: Any, _: Any) -> Any:
         if not isinstance(value, (list, tuple)):
-            raise _Dropped
+            raise _misshapen(value)
         items = []
         for position, element in enumerate(value):
             if element is None:
@@ -281,7 +299,7 @@ def _list(hint: Any) -> Callable[[Any, Any], Any]:
 
 def _is_read(hint: Any) -> bool:
     """Whether values of a type are read here to their end, and not by the operation."""
-    inner = _without_absent(hint) if _is_maybe(hint) else hint
+    inner = _inner(hint)
     return inner is not object and not _is_mapping(inner)
 
 
@@ -301,7 +319,7 @@ def _class(kind: Any) -> Callable[[Any, Any], Any]:
         if isinstance(value, kind):
             return value
         if not isinstance(value, Mapping):
-            raise _Dropped
+            raise _misshapen(value)
         fields: dict[str, Any] = {}
         wrong: dict[str, object] = {}
         reasons: dict[str, str] = {}
@@ -345,3 +363,23 @@ _converter.register_structure_hook_factory(lambda hint: range_of(hint) is not No
 def read(kind: type[T], source: Mapping[str, object]) -> T:
     """`source` as an input of `kind`. Raises `Invalid`, naming each field whose value cannot be understood."""
     return _converter.structure(source, kind)
+
+
+def read_query(kind: type[T], parameters: Mapping[str, object]) -> T:
+    """The same for the parameters of a query, where `currencies=EUR` is not the `currencies[]` of a list."""
+    plain: type = kind
+    lists = _lists(plain)
+    return read(
+        kind, {name: value for name, value in parameters.items() if name not in lists or not isinstance(value, str)}
+    )
+
+
+@cache
+def _lists(kind: type) -> frozenset[str]:
+    """The fields of an input that are lists."""
+    hints = get_type_hints(kind, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if _is_list(_inner(hint)))
+
+
+def _inner(hint: Any) -> Any:
+    return _without_absent(hint) if _is_maybe(hint) else hint

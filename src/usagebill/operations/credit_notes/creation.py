@@ -28,7 +28,7 @@ from usagebill.core.invoices.changes import with_offset
 from usagebill.core.invoices.life_cycle import VISIBLE, InvoiceType
 from usagebill.core.invoices.payment_states import PaymentEvent
 from usagebill.core.invoices.records import Invoice
-from usagebill.core.metadata import Metadata, metadata_errors
+from usagebill.core.metadata import Metadata, checked_metadata
 from usagebill.core.numbers import round_cents, round_to
 from usagebill.core.statuses import PaymentStatus
 from usagebill.core.tax_providers import TaxSubject
@@ -101,13 +101,8 @@ def credited_invoice(reader: Reader, invoice_id: Maybe[str]) -> Invoice:
 
 
 def sent_metadata(request: Maybe[Mapping[str, object]]) -> Metadata | None:
-    """The sent metadata, None if absent. Raises `Invalid` if it exceeds the limits."""
-    if not is_given(request) or not isinstance(request, Mapping):
-        return None
-    problems = metadata_errors(request)
-    if problems:
-        raise Invalid(value=problems)
-    return {key: value if isinstance(value, str) else None for key, value in request.items()}
+    """The sent metadata, None if absent. Raises `Invalid` as `checked_metadata` does."""
+    return None if not is_given(request) or request is None else checked_metadata(request)
 
 
 def _stored_item(reader: Reader, invoice: Invoice, fee: Fee, amount: Decimal) -> CreditNoteItem:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
 from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.errors import Invalid, NotFound, placed
-from usagebill.core.metadata import metadata_errors
+from usagebill.core.metadata import checked_metadata
 from usagebill.core.plans import (
     Charge,
     FixedCharge,
@@ -84,7 +84,7 @@ def create(work: Work, request: PlanInput) -> Plan:
     refuse_taken_code(work, plan)
     plan = replace(
         plan,
-        metadata=sent_metadata(request.metadata)
+        metadata=checked_metadata(request.metadata)
         if is_given(request.metadata) and request.metadata is not None
         else None,
         tax_ids=taxes.ids_of_codes(work, value_or(request.tax_codes, ())),
@@ -141,13 +141,6 @@ def refuse_taken_code(reader: Reader, plan: Plan) -> None:
     holder = reader.tx.first(Plan, eq("code", plan.code), missing("parent_id"))
     if holder is not None and holder.id != plan.id:
         raise Invalid(code="value_already_exist")
-
-
-def sent_metadata(metadata: object) -> dict[str, str | None]:
-    """The sent metadata as stored. Raises `Invalid` for too much of it, or wrong types."""
-    sent = dict(metadata) if isinstance(metadata, Mapping) else {}
-    refuse({"value": problems} if (problems := metadata_errors(sent)) else {})
-    return sent
 
 
 def sent_thresholds(reader: Reader, request: Iterable[UsageThresholdInput]) -> tuple[UsageThreshold, ...]:

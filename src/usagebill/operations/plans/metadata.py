@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from usagebill.core.errors import NotFound
-from usagebill.core.metadata import Metadata, merged_metadata
+from usagebill.core.metadata import Metadata, checked_metadata, merged_metadata
 from usagebill.core.plans import Plan
 from usagebill.operations.backlog import Unrelated, without_backlog
-from usagebill.operations.plans.creation import sent_metadata
 from usagebill.operations.plans.inputs import MetadataInput
 from usagebill.queries.plans import plan_by_code
 from usagebill.requests.inputs import is_given
@@ -28,16 +27,16 @@ def replace_metadata(work: Work, code: str, request: MetadataInput) -> Metadata 
     """Replace the metadata of the plan; if absent, nothing changes. Raises `NotFound` and `Invalid`."""
     plan = plan_by_code(work, code)
     sent = is_given(request.metadata) and request.metadata is not None
-    return _stored(work, plan, sent_metadata(request.metadata) if sent else plan.metadata)
+    return _stored(work, plan, checked_metadata(request.metadata) if sent else plan.metadata)
 
 
 @without_backlog(Unrelated.NOT_BILLED)
 def merge_metadata(work: Work, code: str, request: MetadataInput) -> Metadata | None:
     """Set the keys that are sent, and keep the others. Raises `NotFound` and `Invalid`."""
     plan = plan_by_code(work, code)
-    sent = sent_metadata(request.metadata) if is_given(request.metadata) and request.metadata is not None else {}
+    sent = checked_metadata(request.metadata) if is_given(request.metadata) and request.metadata is not None else {}
     merged = merged_metadata(plan.metadata, sent)
-    return _stored(work, plan, merged if merged is None else sent_metadata(merged))
+    return _stored(work, plan, merged if merged is None else checked_metadata(merged))
 
 
 @without_backlog(Unrelated.NOT_BILLED)

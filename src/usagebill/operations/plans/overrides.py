@@ -14,12 +14,13 @@ from typing import TypeVar
 
 from usagebill.core.cascades import copied_filters
 from usagebill.core.errors import Forbidden, NotFound, placed
+from usagebill.core.metadata import checked_metadata
 from usagebill.core.plans import Charge, FixedCharge, Plan, PlanDefinition, plan_errors
 from usagebill.core.price_versions import same_prices, scheduled_for_copy, without_amount, without_charge
 from usagebill.core.subscriptions import Subscription
 from usagebill.operations import draft_invoices, taxes
 from usagebill.operations.plans.charges import overridden_charge
-from usagebill.operations.plans.creation import sent_commitment, sent_metadata, sent_thresholds
+from usagebill.operations.plans.creation import sent_commitment, sent_thresholds
 from usagebill.operations.plans.effective import take_effect_on
 from usagebill.operations.plans.fixed_charges import check_units, overridden_fixed_charge
 from usagebill.operations.plans.inputs import ChargeInput, FixedChargeInput, PlanOverridesInput
@@ -157,7 +158,7 @@ def _with_sent_fields(reader: Reader, plan: Plan, request: PlanOverridesInput) -
     if request.usage_thresholds is not None and is_given(request.usage_thresholds):
         changed = replace(changed, usage_thresholds=sent_thresholds(reader, value_or(request.usage_thresholds, ())))
     if request.metadata is not None and is_given(request.metadata):
-        changed = replace(changed, metadata=sent_metadata(request.metadata))
+        changed = replace(changed, metadata=checked_metadata(request.metadata))
     if request.minimum_commitment:
         commitment = sent_commitment(reader, plan.minimum_commitment, request.minimum_commitment)
         changed = replace(changed, minimum_commitment=commitment)

@@ -10,6 +10,7 @@ from usagebill.core.add_ons import AddOn
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.cascades import FixedChargeChange
 from usagebill.core.errors import Invalid, placed
+from usagebill.core.metadata import checked_metadata
 from usagebill.core.plans import Charge, FixedCharge, Plan, monthly_flag, plan_errors
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus
 from usagebill.operations import taxes
@@ -29,7 +30,6 @@ from usagebill.operations.plans.creation import (
     metric_of_item,
     refuse_taken_code,
     sent_commitment,
-    sent_metadata,
     sent_thresholds,
 )
 from usagebill.operations.plans.effective import taking_effect
@@ -131,7 +131,7 @@ def _changed(reader: Reader, before: Plan, request: PlanInput, *, used: bool) ->
     if request.usage_thresholds is not None and is_given(request.usage_thresholds):
         after = replace(after, usage_thresholds=sent_thresholds(reader, value_or(request.usage_thresholds, ())))
     if request.metadata is not None and is_given(request.metadata):
-        after = replace(after, metadata=sent_metadata(request.metadata))
+        after = replace(after, metadata=checked_metadata(request.metadata))
     if request.minimum_commitment:
         with placed("minimum_commitment"):
             commitment = sent_commitment(reader, before.minimum_commitment, request.minimum_commitment)

@@ -12,6 +12,7 @@ from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound
 from usagebill.core.instants import instant_of
 from usagebill.core.invoice_custom_sections import Selection
+from usagebill.core.metadata import checked_metadata
 from usagebill.core.numbers import ZERO
 from usagebill.core.payment_methods import chosen_method
 from usagebill.core.recurring_rule_requests import check_limits
@@ -39,7 +40,6 @@ from usagebill.operations.wallets.inputs import (
     WalletInput,
     selection_of,
 )
-from usagebill.operations.wallets.metadata import checked_metadata
 from usagebill.operations.wallets.rules import keep_rules, sent_rules
 from usagebill.operations.wallets.termination import watch_expiration
 from usagebill.operations.wallets.top_ups import queue_top_up

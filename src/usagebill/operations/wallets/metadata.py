@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from usagebill.core.errors import Invalid, NotFound
-from usagebill.core.metadata import Metadata, merged_metadata, metadata_errors
+from usagebill.core.errors import NotFound
+from usagebill.core.metadata import Metadata, checked_metadata, merged_metadata
 from usagebill.core.wallets import Wallet
 from usagebill.operations.backlog import Unrelated, without_backlog
 from usagebill.operations.wallet_ledger import tell_wallet
@@ -14,15 +14,6 @@ from usagebill.queries.customers import customer_by_external_id
 from usagebill.queries.wallets import wallet_by_code, wallet_by_id
 from usagebill.requests.inputs import is_given
 from usagebill.runtime.work import Work
-
-
-def checked_metadata(metadata: object) -> Metadata:
-    """The sent metadata as stored. Raises `Invalid` for too much of it, or wrong types."""
-    sent = dict(metadata) if isinstance(metadata, dict) else {}
-    problems = metadata_errors(sent)
-    if problems:
-        raise Invalid(value=problems)
-    return sent
 
 
 def _stored(work: Work, wallet: Wallet, metadata: Metadata | None) -> Metadata | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from usagebill.core.errors import Invalid
 from usagebill.core.invoice_custom_sections import Selection
+from usagebill.core.metadata import checked_metadata
 from usagebill.core.recurring_rule_requests import check_limits
 from usagebill.core.wallet_requests import (
     changed_wallet_problems,
@@ -19,7 +20,6 @@ from usagebill.operations.backlog import after_backlog, of_customer, of_record
 from usagebill.operations.wallet_ledger import tell_wallet, want_refresh
 from usagebill.operations.wallets.creation import entity_by_code, is_code_taken, metric_ids_of_codes
 from usagebill.operations.wallets.inputs import WalletUpdate, selection_of
-from usagebill.operations.wallets.metadata import checked_metadata
 from usagebill.operations.wallets.rules import keep_rules, sent_rules
 from usagebill.operations.wallets.termination import watch_expiration
 from usagebill.queries.customers import customer_by_external_id
