@@ -97,7 +97,8 @@ def test_aggregations_and_charge_models_are_named_in_their_tables_only() -> None
     spelled = {
         (place.as_posix(), node.value)
         for place, tree in nodes().items()
-        if not place.as_posix().startswith(("demo/", "requests/reference/", "simulation/")) and place.as_posix() not in TABLES
+        if not place.as_posix().startswith(("demo/", "requests/reference/", "simulation/"))
+        and place.as_posix() not in TABLES
         for node in tree
         if isinstance(node, ast.Constant) and node.value in names
     }
