@@ -658,6 +658,24 @@ def test_an_event_is_billed_or_listed_and_never_both(
         assert _billed_units(box, "gb") + len(listed) == len(moments), (listed, steps)
 
 
+def test_what_was_paid_in_advance_for_a_day_after_an_end_is_on_its_fee_and_not_listed() -> None:
+    with Scenario(now="2024-03-01T00:00:00Z") as box:
+        box.customer()
+        box.plan(charge_in_advance_on(box.metric("calls", "count_agg"), amount="1"))
+        box.subscribe()
+        box.travel_to("2024-03-05T12:00:00Z")
+        tenth = int(datetime(2024, 3, 10, tzinfo=UTC).timestamp())
+        send(box, "before the end", timestamp=tenth)
+        box.delete("/subscriptions/sub")
+        box.travel_to("2024-03-05T13:00:00Z")
+        send(box, "after the end", timestamp=tenth)
+        box.travel_to("2024-03-20T00:00:00Z")
+        assert sum(fee["amount_cents"] for fee in box.get("/fees?fee_type=charge")["fees"]) == 100
+        assert [row[:2] for row in unbilled(box)] == [("after the end", "subscription_not_active")]
+        box.subscribe(external_id="sub")
+        assert [row[:2] for row in unbilled(box)] == [("after the end", "subscription_not_active")]
+
+
 def test_what_lies_ahead_of_the_clock_is_not_billed_yet() -> None:
     with Scenario(now="2024-03-01T00:00:00Z") as box:
         box.customer()

@@ -263,15 +263,27 @@ def stretches_of(services: Iterable[Service], metric: BillableMetric | None) -> 
     for position, service in enumerate(ordered):
         start = None if position == 0 and _reaches_back(service) else cut_to_seconds(service.start)
         if start is not None and (free_from is None or free_from < start):
-            stretches.append(Stretch(Reason.SUBSCRIPTION_NOT_ACTIVE, free_from, start - MICROSECOND))
+            stretches += _after(ordered[:position], free_from, start - MICROSECOND)
         earliest = free_from if start is None or (free_from is not None and free_from > start) else start
         latest = service.end
         stretches += _served_by(ordered[position:], earliest, latest, missing)
         if latest is None:
             return stretches
         free_from = latest + MICROSECOND
-    stretches.append(Stretch(Reason.SUBSCRIPTION_NOT_ACTIVE, free_from))
-    return stretches
+    return [*stretches, *_after(ordered, free_from, None)]
+
+
+def _after(services: Sequence[Service], earliest: datetime | None, latest: datetime | None) -> list[Stretch]:
+    """The fate of events in no service's time: those that came while the last one billed in advance had fees then."""
+    if not services or (end := services[-1].end) is None:
+        return [Stretch(Reason.SUBSCRIPTION_NOT_ACTIVE, earliest, latest)]
+    service, ended = services[-1], end + MICROSECOND
+    ahead = (
+        time._replace(until=ended if time.until is None else min(time.until, ended))
+        for time in service.advance
+        if time.since < ended
+    )
+    return _by_receipt(replace(service, advance=tuple(ahead)), earliest, latest, Reason.SUBSCRIPTION_NOT_ACTIVE)
 
 
 def _served_by(

@@ -366,19 +366,27 @@ def read(kind: type[T], source: Mapping[str, object]) -> T:
 
 
 def read_query(kind: type[T], parameters: Mapping[str, object]) -> T:
-    """The same for the parameters of a query, where `currencies=EUR` is not the `currencies[]` of a list."""
+    """The same for the parameters of a query: those of the wrong shape are ignored, as `currencies=EUR` for a list."""
     plain: type = kind
-    lists = _lists(plain)
+    hints = _hints(plain)
     return read(
-        kind, {name: value for name, value in parameters.items() if name not in lists or not isinstance(value, str)}
+        kind, {name: value for name, value in parameters.items() if name in hints and _fits(hints[name], value)}
     )
 
 
 @cache
-def _lists(kind: type) -> frozenset[str]:
-    """The fields of an input that are lists."""
-    hints = get_type_hints(kind, include_extras=True)
-    return frozenset(name for name, hint in hints.items() if _is_list(_inner(hint)))
+def _hints(kind: type) -> Mapping[str, Any]:
+    return {name: _inner(hint) for name, hint in get_type_hints(kind, include_extras=True).items()}
+
+
+def _fits(hint: Any, value: object) -> bool:
+    if hint is object or value is None:
+        return True
+    if _is_list(hint):
+        return isinstance(value, (list, tuple))
+    return (
+        isinstance(value, Mapping) if _is_mapping(hint) or attrs.has(hint) else not isinstance(value, (list, Mapping))
+    )
 
 
 def _inner(hint: Any) -> Any:
