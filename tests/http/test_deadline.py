@@ -205,7 +205,7 @@ def test_pages_of_customers_end_too(box: Scenario) -> None:
 def test_requests_of_one_key_leave_threads_to_those_of_others(tmp_path: Path) -> None:
     with Billing(tmp_path / "billing.db", deliver=False) as billing:
         busy, other = (billing.api_keys.create().value for _ in range(2))
-        go_on, waiting, read = threading.Event(), threading.Semaphore(0), billing.reading
+        go_on, waiting, read = threading.Event(), threading.Semaphore(0), billing._system.reading
 
         def reading(question: Any, organization: Any = None) -> Any:
             if not go_on.is_set():
