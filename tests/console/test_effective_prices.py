@@ -64,6 +64,30 @@ def test_every_form_of_a_price_can_put_it_off(box: Scenario, admin: Visitor) -> 
     assert "scheduled_prices" not in plan(box)
 
 
+def test_prices_to_come_are_moved_and_taken_back(box: Scenario, admin: Visitor) -> None:
+    charge = "/change/charges/calls?plan=basic"
+    admin.send_form(charge, amount="3", step="save", **DAY)
+    admin.send_form(charge, amount="4", step="save", effective="day", effective_on="2024-06-01")
+    first, second = (prices["version"] for prices in plan(box)["scheduled_prices"])
+    path = f"/plans/basic/prices-to-come/{first}"
+    assert f'href="/console{path}"' in admin.page("/plans/basic")
+    assert 'value="2024-05-01"' in admin.page(path)
+    for wrong in ("", "2020-01-01", "soon"):
+        answer = admin.send_form(path, effective_on=wrong, step="save")
+        assert answer.status_code == 422
+        assert 'role="alert"' in answer.text
+    answer = admin.send_form(path, effective_on="2024-05-15", step="save")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console/plans/basic")
+    assert [prices["effective_on"] for prices in plan(box)["scheduled_prices"]] == ["2024-05-15", "2024-06-01"]
+    admin.send_form(path, step="remove")
+    assert [prices["version"] for prices in plan(box)["scheduled_prices"]] == [second]
+    assert admin.send_form(path, step="remove").status_code == 404
+    assert admin.send_form(f"/plans/basic/prices-to-come/{second}", step="remove").status_code == 303
+    assert "scheduled_prices" not in plan(box)
+    box.travel_to("2024-07-02T00:00:00Z")
+    assert plan(box)["charges"][0]["properties"]["amount"] not in ("3", "4")
+
+
 def test_the_next_period_and_at_once_are_chosen_too(box: Scenario, admin: Visitor) -> None:
     path = "/change/charges/calls?plan=basic"
     box.event("calls", value=1)
