@@ -267,7 +267,7 @@ EXAMPLES: Mapping[str, Any] = {
     },
     "POST /invoices/preview/all": {
         "customer": {"external_id": "acme"},
-        "plan_code": "starter",
+        "subscriptions": {"external_ids": ["acme-1"]},
         "until": "2027-01-01",
     },
     "POST /invoices/preview/explain": {
