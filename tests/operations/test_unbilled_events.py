@@ -676,6 +676,32 @@ def test_what_was_paid_in_advance_for_a_day_after_an_end_is_on_its_fee_and_not_l
         assert [row[:2] for row in unbilled(box)] == [("after the end", "subscription_not_active")]
 
 
+@pytest.mark.parametrize("recurring", [False, True])
+def test_what_came_before_a_plan_in_advance_and_lies_in_the_next_in_arrears_is_listed(recurring: bool) -> None:
+    def sent(id: str, day: int) -> None:
+        timestamp = int(datetime(2024, 3, day, tzinfo=UTC).timestamp())
+        send(box, id, timestamp=timestamp, properties={"value": 1})
+
+    with Scenario(now="2024-02-20T00:00:00Z") as box:
+        box.customer()
+        metric = box.metric("calls", field_name="value", recurring=recurring)
+        box.plan(charge_in_advance_on(metric, amount="1"), code="ahead", amount_cents=0)
+        box.plan(charge_on(metric, amount="1"), code="after", amount_cents=100)
+        sent("before all plans", 15)
+        box.travel_to("2024-03-01T12:00:00Z")
+        box.subscribe("ahead")
+        sent("paid in advance", 16)
+        box.travel_to("2024-03-10T12:00:00Z")
+        box.subscribe("after")
+        sent("in arrears", 17)
+        box.travel_to("2024-04-01T02:00:00Z")
+        listed = [row[:2] for row in unbilled(box)]
+        assert listed == ([] if recurring else [("before all plans", "period_closed")])
+        units = sum(Decimal(fee["units"]) for fee in box.get("/fees?fee_type=charge")["fees"])
+        assert units >= 3 - len(listed)
+        assert box.billing.audit().findings == ()
+
+
 def test_what_lies_ahead_of_the_clock_is_not_billed_yet() -> None:
     with Scenario(now="2024-03-01T00:00:00Z") as box:
         box.customer()

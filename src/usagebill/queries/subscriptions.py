@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
 
+from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.periods import Succession
-from usagebill.core.plans import Plan, PlanDefinition, UsageThreshold
+from usagebill.core.plans import Charge, Plan, PlanDefinition, UsageThreshold
 from usagebill.core.subscriptions import Subscription, SubscriptionStatus, begins_at
 from usagebill.queries.customers import customer_of, zone_of
 from usagebill.queries.plans import definition_from, plan_definition, plan_thresholds
@@ -96,3 +97,17 @@ def applicable_thresholds(reader: Reader, subscription: Subscription) -> tuple[U
 def find_subscription(reader: Reader, subscription_id: str) -> Subscription | None:
     """The subscription with this id."""
     return reader.tx.get(Subscription, subscription_id)
+
+
+def was_paid_in_advance(reader: Reader, subscription: Subscription, metric: BillableMetric, until: datetime) -> bool:
+    """Whether the plan before charged for the metric in advance alone when it ended."""
+    before = reader.tx.get(Subscription, subscription.previous_subscription_id or "")
+    if before is None:
+        return False
+    charges = reader.tx.find(Charge, eq("plan_id", before.plan_id), eq("billable_metric_id", metric.id), deleted=True)
+    then = [
+        charge
+        for charge in charges
+        if charge.created_at < until and (charge.deleted_at is None or charge.deleted_at >= until)
+    ]
+    return bool(then) and all(charge.pay_in_advance for charge in then)

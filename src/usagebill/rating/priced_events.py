@@ -12,8 +12,8 @@ from usagebill.core.instants import MICROSECOND
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription, begins_at, bills_at_once_since, known_since
 from usagebill.queries.past_starts import caught_up_from
+from usagebill.queries.subscriptions import was_paid_in_advance
 from usagebill.runtime.work import Reader
-from usagebill.storage.conditions import eq
 from usagebill.storage.event_queries import Arrival, EventQuery, EventRange
 
 
@@ -55,23 +55,9 @@ def unpaid_events(
         return question
     since = bills_at_once_since(subscription)
     latest = _latest_ahead(reader, question, window.start, window.end, received_before=since)
-    if latest is None or not _was_paid_in_advance(reader, subscription, metric, since):
+    if latest is None or not was_paid_in_advance(reader, subscription, metric, since):
         return question
     return _without(question, since, window.start, latest + MICROSECOND)
-
-
-def _was_paid_in_advance(reader: Reader, subscription: Subscription, metric: BillableMetric, until: datetime) -> bool:
-    """Whether the plan before charged for the metric in advance alone when it ended."""
-    before = reader.tx.get(Subscription, subscription.previous_subscription_id or "")
-    if before is None:
-        return False
-    charges = reader.tx.find(Charge, eq("plan_id", before.plan_id), eq("billable_metric_id", metric.id), deleted=True)
-    then = [
-        charge
-        for charge in charges
-        if charge.created_at < until and (charge.deleted_at is None or charge.deleted_at >= until)
-    ]
-    return bool(then) and all(charge.pay_in_advance for charge in then)
 
 
 def _without(question: EventQuery, since: datetime, start: datetime | None, end: datetime) -> EventQuery:
