@@ -20,6 +20,7 @@ from usagebill.core.errors import NotFound
 from usagebill.fields import PrivilegeFields
 from usagebill.operations import organizations
 from usagebill.resources.entitlement_cache import EntitlementCache
+from usagebill.system import System
 
 SEATS: list[PrivilegeFields] = [
     {"code": "max", "value_type": "integer"},
@@ -60,16 +61,16 @@ class Seconds:
 class Counted:
     """A runner that counts how often the file is read."""
 
-    def __init__(self, billing: Billing) -> None:
-        self._billing = billing
+    def __init__(self, system: System) -> None:
+        self._system = system
         self.reads = 0
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._billing, name)
+        return getattr(self._system, name)
 
     def reading(self, question: Callable[[Any], Any]) -> Any:
         self.reads += 1
-        return self._billing.reading(question)
+        return self._system.reading(question)
 
 
 def test_values_have_their_types_and_cannot_be_changed() -> None:
@@ -151,7 +152,7 @@ def test_a_job_that_ends_a_subscription_is_seen_at_once() -> None:
 def test_while_nothing_changes_the_file_is_not_read_but_once_a_second(empty_database: str) -> None:
     with Billing(empty_database) as billing:
         fill(billing)
-        seconds, counted = Seconds(), Counted(billing)
+        seconds, counted = Seconds(), Counted(billing._system)
         cache = EntitlementCache(counted, seconds)
         first = cache.of("sub")
         before = counted.reads
