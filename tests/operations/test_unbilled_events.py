@@ -678,11 +678,12 @@ def test_what_was_paid_in_advance_for_a_day_after_an_end_is_on_its_fee_and_not_l
 
 @pytest.mark.parametrize("recurring", [False, True])
 def test_what_came_before_a_plan_in_advance_and_lies_in_the_next_in_arrears_is_listed(recurring: bool) -> None:
-    def sent(id: str, day: int) -> None:
-        timestamp = int(datetime(2024, 3, day, tzinfo=UTC).timestamp())
-        send(box, id, timestamp=timestamp, properties={"value": 1})
-
     with Scenario(now="2024-02-20T00:00:00Z") as box:
+
+        def sent(id: str, day: int) -> None:
+            timestamp = int(datetime(2024, 3, day, tzinfo=UTC).timestamp())
+            send(box, id, timestamp=timestamp, properties={"value": 1})
+
         box.customer()
         metric = box.metric("calls", field_name="value", recurring=recurring)
         box.plan(charge_in_advance_on(metric, amount="1"), code="ahead", amount_cents=0)
