@@ -50,7 +50,7 @@ from usagebill.storage.sqlite.schema import (
 )
 from usagebill.storage.tables import TABLES, Table, table_of
 
-VERSION = 17
+VERSION = 18
 # Since this version processes say that they have the database open.
 _REGISTERED = 15
 # What a transaction asks first, and `check_current` is told.
