@@ -330,7 +330,12 @@ def _paper(value: Any) -> Any:
             key: _paper(item)
             for key, item in value.items()
             if key.startswith("external_")
-            or not (key in _NOT_PAPER or key.endswith(("_id", "_ids")) or "ongoing" in key)
+            or not (
+                key in _NOT_PAPER
+                or key.endswith(("_id", "_ids"))
+                or "ongoing" in key
+                or key == "available_balance_cents"
+            )
         }
     if isinstance(value, (list, tuple)):
         return sorted((_paper(item) for item in value), key=repr)
