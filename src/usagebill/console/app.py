@@ -69,7 +69,7 @@ def console_app(billing: Billing, *, sandbox: MovedByHand | None = None) -> ASGI
 
     def at_page(page: Page, request: Request, body: bytes) -> Response:
         visit = _visit(billing, request, body, _ALWAYS if sandbox else billing.clock.now())
-        return page.show(visit)
+        return page.answer(visit)
 
     def signing_in(request: Request, body: bytes) -> Response:
         if request.method == "GET":

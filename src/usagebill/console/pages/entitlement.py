@@ -12,7 +12,6 @@ from usagebill.console.pages.page import Page
 from usagebill.console.rendering import segment
 from usagebill.console.visits import Visit
 from usagebill.core.entitlements import ValueType
-from usagebill.core.errors import BillingError, Forbidden
 
 _VALUE = "value-"
 _YES_OR_NO = (("true", "Yes"), ("false", "No"))
@@ -64,21 +63,16 @@ def _shown(visit: Visit, problem: str = "", status: int = 200) -> Response:
 
 def _changed(visit: Visit) -> Response:
     seat, plan, code = visit.seat, visit.named("key"), visit.named("feature")
-    try:
-        if visit.form.get("step") == "remove":
-            seat.ask("entitlements.remove_from_plan", plan, code)
-        else:
-            typed = {name: text.strip() for name, text in visit.form.items() if name.startswith(_VALUE)}
-            values = {name.removeprefix(_VALUE): text for name, text in typed.items() if text}
-            before = _values(seat.ask("plans.get", plan), code) or {}
-            seat.ask("entitlements.merge_of_plan", plan, entitlements={code: values})
-            for name in before:
-                if typed.get(f"{_VALUE}{name}") == "":
-                    seat.ask("entitlements.remove_privilege_from_plan", plan, code, name)
-    except Forbidden:
-        raise
-    except BillingError as refusal:
-        return _shown(visit, refusal.message or refusal.code, refusal.status)
+    if visit.form.get("step") == "remove":
+        seat.ask("entitlements.remove_from_plan", plan, code)
+    else:
+        typed = {name: text.strip() for name, text in visit.form.items() if name.startswith(_VALUE)}
+        values = {name.removeprefix(_VALUE): text for name, text in typed.items() if text}
+        before = _values(seat.ask("plans.get", plan), code) or {}
+        seat.ask("entitlements.merge_of_plan", plan, entitlements={code: values})
+        for name in before:
+            if typed.get(f"{_VALUE}{name}") == "":
+                seat.ask("entitlements.remove_privilege_from_plan", plan, code, name)
     return visit.to(f"/plans/{segment(plan)}")
 
 
@@ -92,5 +86,5 @@ def _chosen(visit: Visit) -> Response:
 PAGES = (
     Page("/plans/{key}/features", _chosen),
     Page("/plans/{key}/features/{feature}", _shown),
-    Page("/plans/{key}/features/{feature}", _changed, "POST"),
+    Page("/plans/{key}/features/{feature}", _changed, "POST", _shown),
 )

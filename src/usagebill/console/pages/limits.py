@@ -15,7 +15,7 @@ from usagebill.console.pages.page import Page
 from usagebill.console.rendering import money, number, query
 from usagebill.console.seat import Seat
 from usagebill.console.visits import Visit
-from usagebill.core.errors import BillingError, Forbidden
+from usagebill.core.errors import BillingError
 from usagebill.core.numbers import round_cents
 from usagebill.core.spend_limits import LimitInterval, Measure, OnReached, SetBy
 
@@ -131,26 +131,24 @@ def _shown(owner: Owner, visit: Visit, problem: str = "", status: int = 200) -> 
 def _changed(owner: Owner, visit: Visit) -> Response:
     seat, form = visit.seat, visit.form
     key, chosen = visit.asked().get("of", ""), visit.asked().get("code", "")
-    try:
-        if chosen and form.get("step") == "remove":
-            seat.ask(owner.named("delete"), key, chosen)
+    if chosen and form.get("step") == "remove":
+        seat.ask(owner.named("delete"), key, chosen)
+    else:
+        currency = seat.ask(owner.get, key)[owner.currency] or "USD"
+        values = values_of(_FIELDS if chosen else (_CODE, *_FIELDS), form, currency, blanks=bool(chosen))
+        if chosen:
+            values["grace_percent"] = values["grace_percent"] or "0"
+            seat.ask(owner.named("update"), key, chosen, **values)
         else:
-            currency = seat.ask(owner.get, key)[owner.currency] or "USD"
-            values = values_of(_FIELDS if chosen else (_CODE, *_FIELDS), form, currency, blanks=bool(chosen))
-            if chosen:
-                values["grace_percent"] = values["grace_percent"] or "0"
-                seat.ask(owner.named("update"), key, chosen, **values)
-            else:
-                seat.ask(owner.named("create"), key, **values)
-    except Forbidden:
-        raise
-    except BillingError as refusal:
-        return _shown(owner, visit, refusal.message or refusal.code, refusal.status)
+            seat.ask(owner.named("create"), key, **values)
     return visit.to(f"/limits/{owner.folder}{query({'of': key})}")
 
 
 PAGES = tuple(
-    Page(f"/limits/{owner.folder}", partial(act, owner), method)
+    page
     for owner in OWNERS
-    for act, method in ((_shown, "GET"), (_changed, "POST"))
+    for page in (
+        Page(f"/limits/{owner.folder}", partial(_shown, owner)),
+        Page(f"/limits/{owner.folder}", partial(_changed, owner), "POST", partial(_shown, owner)),
+    )
 )

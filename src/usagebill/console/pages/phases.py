@@ -12,7 +12,7 @@ from usagebill.console.fields import Field, Kind, in_row, rows_of, text_of, valu
 from usagebill.console.pages.page import Page
 from usagebill.console.rendering import segment
 from usagebill.console.visits import Visit
-from usagebill.core.errors import BillingError, Forbidden, Invalid
+from usagebill.core.errors import Invalid
 from usagebill.core.subscriptions import SubscriptionStatus
 
 _MOST_LISTED = 100
@@ -97,14 +97,12 @@ def _changed(visit: Visit) -> Response:
         return _shown(visit)
     subscription = _found(visit)
     id = subscription["external_id"]
-    try:
-        phases = _sent(subscription, _fields(()), visit.form) if visit.form["step"] == "save" else []
-        visit.seat.ask("subscriptions.update", id, status=subscription["status"], phases=phases)
-    except Forbidden:
-        raise
-    except BillingError as refusal:
-        return _shown(visit, refusal.message or refusal.code, refusal.status)
+    phases = _sent(subscription, _fields(()), visit.form) if visit.form["step"] == "save" else []
+    visit.seat.ask("subscriptions.update", id, status=subscription["status"], phases=phases)
     return visit.to(f"/subscriptions/{segment(id)}")
 
 
-PAGES = (Page("/subscriptions/{key:path}/phases", _shown), Page("/subscriptions/{key:path}/phases", _changed, "POST"))
+PAGES = (
+    Page("/subscriptions/{key:path}/phases", _shown),
+    Page("/subscriptions/{key:path}/phases", _changed, "POST", _shown),
+)

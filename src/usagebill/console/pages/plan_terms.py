@@ -11,7 +11,6 @@ from usagebill.console.fields import EFFECTIVE, Field, Kind, in_row, rows_of, te
 from usagebill.console.pages.page import Page
 from usagebill.console.rendering import segment
 from usagebill.console.visits import Visit
-from usagebill.core.errors import BillingError, Forbidden
 
 _COMMITMENT = (
     Field("amount_cents", "At least, each period", Kind.MONEY, hint="What is missing is billed. Empty: no minimum"),
@@ -75,13 +74,8 @@ def _changed(visit: Visit) -> Response:
     if visit.form.get("step") != "save":
         return _shown(visit)
     code = visit.named("key")
-    try:
-        visit.seat.ask("plans.update", code, **_sent(visit.seat.ask("plans.get", code), visit.form))
-    except Forbidden:
-        raise
-    except BillingError as refusal:
-        return _shown(visit, refusal.message or refusal.code, refusal.status)
+    visit.seat.ask("plans.update", code, **_sent(visit.seat.ask("plans.get", code), visit.form))
     return visit.to(f"/plans/{segment(code)}")
 
 
-PAGES = (Page("/plans/{key}/terms", _shown), Page("/plans/{key}/terms", _changed, "POST"))
+PAGES = (Page("/plans/{key}/terms", _shown), Page("/plans/{key}/terms", _changed, "POST", _shown))

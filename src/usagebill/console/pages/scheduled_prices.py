@@ -10,7 +10,7 @@ from usagebill.console.fields import Field, Kind
 from usagebill.console.pages.page import Page
 from usagebill.console.rendering import segment
 from usagebill.console.visits import Visit
-from usagebill.core.errors import BillingError, Forbidden, NotFound
+from usagebill.core.errors import NotFound
 
 _DAY = Field("effective_on", "From this day on", Kind.DATE)
 
@@ -40,20 +40,15 @@ def _shown(visit: Visit, problem: str = "", status: int = 200) -> Response:
 
 def _changed(visit: Visit) -> Response:
     code, version = visit.named("key"), visit.named("version")
-    try:
-        if visit.form.get("step") == "remove":
-            visit.seat.ask("plans.delete_scheduled_prices", code, version)
-        else:
-            day = visit.form.get(_DAY.name, "").strip()
-            visit.seat.ask("plans.update_scheduled_prices", code, version, effective_on=day)
-    except (Forbidden, NotFound):
-        raise
-    except BillingError as refusal:
-        return _shown(visit, refusal.message or refusal.code, refusal.status)
+    if visit.form.get("step") == "remove":
+        visit.seat.ask("plans.delete_scheduled_prices", code, version)
+    else:
+        day = visit.form.get(_DAY.name, "").strip()
+        visit.seat.ask("plans.update_scheduled_prices", code, version, effective_on=day)
     return visit.to(f"/plans/{segment(code)}")
 
 
 PAGES = (
     Page("/plans/{key}/prices-to-come/{version}", _shown),
-    Page("/plans/{key}/prices-to-come/{version}", _changed, "POST"),
+    Page("/plans/{key}/prices-to-come/{version}", _changed, "POST", _shown),
 )
