@@ -11,6 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final, NamedTuple, TypeGuard
 
+from usagebill.core.blank import is_blank
 from usagebill.core.events import JsonValue, parse_amount, parse_timestamp, property_text
 
 DEEPEST: Final = 100
@@ -70,7 +71,7 @@ def receive(sent: Mapping[str, object], now: datetime) -> Received:
             properties = _storable(raw)
         except _Refused:
             problems["properties"] = ["value_is_invalid"]
-    elif not is_without_properties(raw):
+    elif not is_blank(raw):
         problems["properties"] = ["value_is_invalid"]
     amount: Decimal | None = None
     unread_amount: str | None = None
@@ -89,11 +90,6 @@ def receive(sent: Mapping[str, object], now: datetime) -> Received:
         unread_amount,
         problems or _NOTHING,
     )
-
-
-def is_without_properties(sent: object) -> bool:
-    """Whether what is sent as properties says that there are none; some languages write an empty map as `[]`."""
-    return sent is None or sent == "" or sent == [] or sent == ()
 
 
 def _is_plain(value: object) -> TypeGuard[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from usagebill.core.blank import is_blank
 from usagebill.core.errors import Invalid
 
 Metadata = Mapping[str, str | None]
@@ -14,11 +15,11 @@ _LONGEST_VALUE = 255
 
 
 def checked_metadata(sent: object) -> dict[str, str | None]:
-    """The metadata that was sent, as it is stored; `[]`, as which some languages write an empty map, is none.
+    """The metadata that was sent, as it is stored.
 
     Raises `Invalid` for what is no map, too much of it, or values that are neither text nor null.
     """
-    if sent is None or sent == [] or sent == "":
+    if is_blank(sent):
         return {}
     if not isinstance(sent, Mapping):
         raise Invalid(metadata="invalid_type")

@@ -18,6 +18,7 @@ from usagebill.billing import Billing
 from usagebill.core.activity_logs import ActivitySource, Actor
 from usagebill.core.api_keys import ApiKey, is_allowed, is_valid
 from usagebill.core.api_logs import ApiLog
+from usagebill.core.blank import is_blank
 from usagebill.core.errors import (
     BadRequest,
     BillingError,
@@ -31,7 +32,7 @@ from usagebill.core.errors import (
 from usagebill.core.organizations import Organization, check_requests
 from usagebill.core.security_logs import refused_use
 from usagebill.http.credentials import key_hash
-from usagebill.http.endpoints import BASE as BASE, Endpoint
+from usagebill.http.endpoints import BASE, Endpoint
 from usagebill.http.errors import error_body, error_headers
 from usagebill.http.idempotency import HEADER, REPLAYED, Once
 from usagebill.http.parameters import decoded, meta_of, paging_of, query_parameters
@@ -529,10 +530,10 @@ class Api:
         if endpoint.many is not None and not (isinstance(body, dict) and endpoint.many in body):
             return {endpoint.many: body if isinstance(body, list) else [body]}
         if endpoint.root is None:
-            if body is None or body == []:  # some languages write an empty map as `[]`
+            if is_blank(body):
                 return {}
             if not isinstance(body, dict):
-                raise BadRequest("Bad Request", f"the body is not an object, but {encode_json(body)[:40].decode()}")
+                raise BadRequest("Bad Request", "the body is not an object; send one, `{...}`")
             return body
         root = body.get(endpoint.root) if isinstance(body, dict) else None
         known = {item.name for item in attrs.fields(endpoint.body)} if endpoint.known_field and endpoint.body else None

@@ -10,11 +10,11 @@ from typing import Annotated
 from usagebill.core import limits
 from usagebill.core.aggregation import AGGREGATIONS, Accumulation
 from usagebill.core.billable_metrics import BillableMetric
+from usagebill.core.blank import is_blank
 from usagebill.core.checks import Addition, Check, Question
 from usagebill.core.customers import Customer
 from usagebill.core.errors import Invalid, NotFound, PaymentRequired
 from usagebill.core.events import Event
-from usagebill.core.ingestion import is_without_properties
 from usagebill.core.numbers import add
 from usagebill.core.ongoing import net_key, summed_nets
 from usagebill.core.organizations import Organization
@@ -94,7 +94,7 @@ def properties_sent(sent: object, otherwise: Mapping[str, object]) -> Mapping[st
     """The properties of a request, `otherwise` if it has none. Raises `Invalid`."""
     if isinstance(sent, Mapping):
         return sent
-    if sent is ABSENT or is_without_properties(sent):
+    if sent is ABSENT or is_blank(sent):
         return otherwise
     raise Invalid(properties="value_is_invalid")
 

@@ -33,6 +33,7 @@ import attrs
 import cattrs
 
 from usagebill.core import limits
+from usagebill.core.blank import is_blank
 from usagebill.core.error_codes import CODES
 from usagebill.core.errors import Invalid, joined_place
 from usagebill.core.instants import parse_instant
@@ -156,8 +157,7 @@ class _Bad(Exception):
 
 
 def _misshapen(value: object) -> _Dropped | _Bad:
-    """What a value of the wrong shape is: some languages write an empty object as a list, and forms nothing as `""`."""
-    return _Dropped() if value in ("", [], (), {}) else _Bad("invalid_type")
+    return _Dropped() if is_blank(value) else _Bad("invalid_type")
 
 
 def is_given(value: object) -> bool:
