@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any, NamedTuple
 
 import pytest
@@ -172,3 +172,34 @@ def test_what_comes_before_a_change_of_plan_and_lies_ahead_of_it_is_billed_once_
         box.travel_to("2024-12-02T00:00:00Z")
         units = 0 if new and not old else 5
         assert books(box, october + november) == Books(5 if units and not old else 0, units, 5 - units)
+
+
+@pytest.mark.parametrize(
+    "plans",
+    [
+        pytest.param(kinds, id="-".join(kinds), marks=[pytest.mark.slow] if number > 3 else [])
+        for number in (1, 2, 3, 4)
+        for kinds in product(("advance", "arrears"), repeat=number)
+    ],
+)
+def test_what_lies_ahead_of_several_changes_of_plan_is_billed_once_or_listed(plans: tuple[str, ...]) -> None:
+    days = ("2024-03-01", "2024-03-05", "2024-03-10", "2024-03-12")
+    with Scenario(now="2024-02-20T00:00:00Z") as box:
+        box.customer()
+        metric = box.metric("calls")
+        for number, kind in enumerate(plans):
+            charge = charged(box, metric, in_advance=kind == "advance")
+            box.plan(charge, code=f"plan-{number}", amount_cents=100 * number)
+        send(box, "2024-03-15T00:00:00Z")
+        for number, day in enumerate(days[: len(plans)]):
+            box.travel_to(f"{day}T12:00:00Z")
+            box.subscribe(f"plan-{number}")
+            box.travel_to(f"{day}T13:00:00Z")
+            send(box, f"2024-03-15T00:00:0{number + 1}Z")
+        box.travel_to("2024-04-01T02:00:00Z")
+        found = books(box, 0)
+        assert found.billed + found.listed == 5 * (1 + len(plans))
+        # What came in the time of a plan in advance had its fee then, and what came last is the last plan's.
+        assert found.billed >= 5 * len(
+            {*(place for place, kind in enumerate(plans) if kind == "advance"), len(plans) - 1}
+        )

@@ -25,7 +25,7 @@ from tests.storage.events_contract import START, ChargeFilter, event
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event, JsonValue
 from usagebill.core.filters import EventScope, FilterIndex
-from usagebill.storage.event_queries import COUNTED, Arrival, EventQuery
+from usagebill.storage.event_queries import COUNTED, Arrival, EventQuery, Exclusion
 from usagebill.storage.ports import Store
 from usagebill.storage.postgresql import PostgresStore
 from usagebill.storage.postgresql.databases import temporary_database
@@ -88,8 +88,9 @@ def made_queries(events: list[Event]) -> Iterator[tuple[EventQuery, FilterIndex 
             case 3:
                 fields["known_at"] = begins.astimezone(UTC) + timedelta(days=chance.choice((5, 31, 40)))
             case 4:
-                fields["after"] = Arrival(at=border.created_at, id=border.id)
-                fields["first_end"] = begins.astimezone(UTC) + timedelta(seconds=1)
+                arrival = Arrival(at=border.created_at, id=border.id)
+                exclusion = Exclusion(end=begins.astimezone(UTC) + timedelta(seconds=1), received_to=arrival)
+                fields["excluded"] = (exclusion,)
             case 5:
                 fields["until"] = Arrival(at=border.created_at, id=border.id)
             case 6:

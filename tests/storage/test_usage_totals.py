@@ -40,7 +40,7 @@ from tests.storage.events_contract import (
 from usagebill.core.aggregation import AggregateResult
 from usagebill.core.events import Event
 from usagebill.core.filters import EventScope, FilterIndex
-from usagebill.storage.event_queries import COUNTED, EventQuery
+from usagebill.storage.event_queries import COUNTED, EventQuery, Exclusion
 from usagebill.storage.event_rows import microseconds
 from usagebill.storage.ports import Store
 from usagebill.storage.postgresql import PostgresStore
@@ -874,9 +874,9 @@ questions = st.builds(
     earliest=st.one_of(st.none(), hours),
     latest=st.one_of(st.none(), hours),
     known_at=st.one_of(st.none(), st.none(), hours),
-    after=st.one_of(st.none(), st.none(), arrivals),
-    first_start=st.one_of(st.none(), st.none(), hours),
-    first_end=hours,
+    excluded=st.lists(
+        st.builds(Exclusion, start=st.one_of(st.none(), st.none(), hours), end=hours, received_to=arrivals), max_size=2
+    ).map(tuple),
     until=st.one_of(st.none(), st.none(), arrivals),
     bucket=st.one_of(st.just(EventScope(matches={})), some_bucket),
     only=st.one_of(st.just({}), st.dictionaries(st.sampled_from(KEYS[:2]), st.just((None, "1", "eu")), max_size=1)),

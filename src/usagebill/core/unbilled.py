@@ -91,7 +91,7 @@ class Service:
     the events' own prices. Events before `closed_before` were billed before that metric could be counted. `advance`:
     the times in which the metric is or was charged in advance; events received in none of them had no fee. `closings`:
     its billed periods. `billed_before`: the times in which plans that it followed charged in advance: events that lay
-    ahead then had fees of those; `leaves_earlier`: what had come before these times, and lay ahead too, has none.
+    ahead then had fees of those; `excluded_before`: what was received before then is not counted in arrears either.
     `opened_at`: when a change of plan that started it billed in advance all that the metric had counted before. Events
     in arrears from `ahead_from` on lie ahead of the clock.
     """
@@ -103,7 +103,7 @@ class Service:
     advance: tuple[Advance, ...] = ()
     closings: tuple[Closing, ...] = ()
     billed_before: tuple[Advance, ...] = ()
-    leaves_earlier: bool = False
+    excluded_before: datetime | None = None
     by_event_prices: bool = False
     opened_at: datetime | None = None
     ahead_from: datetime | None = None
@@ -457,16 +457,14 @@ def _by_receipt(
     The others are unbilled for `reason`, or billed without one; `by_event_prices` is of the charges in arrears.
     """
     times = (*service.advance, *service.billed_before)
-    instants = {instant for time in times for instant in (time.since, time.until)}
+    instants = {service.excluded_before, *(instant for time in times for instant in (time.since, time.until))}
     edges = sorted(instant for instant in instants if instant is not None and instant != _ALWAYS)
-    first = min((time.since for time in service.billed_before), default=_ALWAYS)
     stretches: list[Stretch] = []
     for start, end in pairwise([None, *edges, None]):
         at = _ALWAYS if start is None else start
         charged = [time for time in times if time.since <= at and (time.until is None or at < time.until)]
-        because = None if charged else reason
-        if reason is None and service.leaves_earlier and end is not None and end <= first:
-            because = Reason.PERIOD_CLOSED
+        excluded = service.excluded_before is not None and end is not None and end <= service.excluded_before
+        because = None if charged else Reason.PERIOD_CLOSED if reason is None and excluded else reason
         priced = by_event_prices or any(time.by_event_prices for time in charged)
         last = stretches[-1] if stretches else None
         if last is not None and (last.reason, last.by_event_prices) == (because, priced):

@@ -8,7 +8,7 @@ from datetime import datetime, tzinfo
 from usagebill.core.billable_metrics import BillableMetric
 from usagebill.core.periods import Succession
 from usagebill.core.plans import Charge, Plan, PlanDefinition, UsageThreshold
-from usagebill.core.subscriptions import Subscription, SubscriptionStatus, begins_at
+from usagebill.core.subscriptions import Subscription, SubscriptionStatus, begins_at, bills_at_once_since
 from usagebill.queries.customers import customer_of, zone_of
 from usagebill.queries.plans import definition_from, plan_definition, plan_thresholds
 from usagebill.runtime.work import Reader
@@ -99,15 +99,29 @@ def find_subscription(reader: Reader, subscription_id: str) -> Subscription | No
     return reader.tx.get(Subscription, subscription_id)
 
 
-def was_paid_in_advance(reader: Reader, subscription: Subscription, metric: BillableMetric, until: datetime) -> bool:
-    """Whether the plan before charged for the metric in advance alone when it ended."""
-    before = reader.tx.get(Subscription, subscription.previous_subscription_id or "")
-    if before is None:
-        return False
-    charges = reader.tx.find(Charge, eq("plan_id", before.plan_id), eq("billable_metric_id", metric.id), deleted=True)
+def paid_in_advance_until(reader: Reader, subscription: Subscription, metric: BillableMetric) -> datetime | None:
+    """The last change of plan, up to the subscription's start, before which a plan charged for the metric in advance
+    alone. Events received before it that lay ahead are not the later plans' to bill. None if there was no such plan.
+    """
+    following = subscription
+    while following.origin is not None:
+        before = reader.tx.get(Subscription, following.previous_subscription_id or "")
+        if before is None:
+            break
+        until = bills_at_once_since(following)
+        if _charged_in_advance_alone(reader, before, metric, until):
+            return until
+        following = before
+    return None
+
+
+def _charged_in_advance_alone(reader: Reader, subscription: Subscription, metric: BillableMetric, at: datetime) -> bool:
+    charges = reader.tx.find(
+        Charge, eq("plan_id", subscription.plan_id), eq("billable_metric_id", metric.id), deleted=True
+    )
     then = [
         charge
         for charge in charges
-        if charge.created_at < until and (charge.deleted_at is None or charge.deleted_at >= until)
+        if charge.created_at < at and (charge.deleted_at is None or charge.deleted_at >= at)
     ]
     return bool(then) and all(charge.pay_in_advance for charge in then)

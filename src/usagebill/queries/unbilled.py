@@ -48,7 +48,7 @@ from usagebill.queries.contracts import contract_of
 from usagebill.queries.counted_usage import counted_by
 from usagebill.queries.past_starts import caught_up_from
 from usagebill.queries.plans import plan_definition
-from usagebill.queries.subscriptions import was_paid_in_advance
+from usagebill.queries.subscriptions import paid_in_advance_until
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import Condition, asc, desc, eq, ne, present, related, within
 from usagebill.storage.event_queries import EventRange
@@ -145,10 +145,9 @@ def _service(reader: Reader, subscription: Subscription, code: str, metric: Bill
         advance=advance,
         opened_at=_opened_at(subscription, advance) if is_level else None,
         billed_before=_billed_before(reader, subscription, code),
-        leaves_earlier=metric is not None
-        and not metric.recurring
-        and subscription.origin is not None
-        and was_paid_in_advance(reader, subscription, metric, bills_at_once_since(subscription)),
+        excluded_before=None
+        if metric is None or metric.recurring
+        else paid_in_advance_until(reader, subscription, metric),
         ahead_from=reader.now + _AHEAD,
         closings=without_overlaps(
             closing._replace(

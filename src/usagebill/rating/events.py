@@ -190,8 +190,7 @@ def _after_end_before(
 ) -> EventQuery:
     """`question` without events of the first instant that another subscription has billed, unless `event` is such."""
     billing = own_events(reader, subscription, metric, question)
-    after = billing.after
-    if after is not None and (event.created_at, event.id) <= (after.at, after.id):
+    if any((event.created_at, event.id) <= (one.received_to.at, one.received_to.id) for one in billing.excluded):
         return question
     return billing
 

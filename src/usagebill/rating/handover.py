@@ -14,7 +14,7 @@ from usagebill.core.periods import Succession
 from usagebill.core.subscriptions import Subscription
 from usagebill.runtime.work import Reader
 from usagebill.storage.conditions import asc, eq, ne
-from usagebill.storage.event_queries import Arrival, EventQuery
+from usagebill.storage.event_queries import Arrival, EventQuery, Exclusion
 
 
 class Neighbours:
@@ -74,11 +74,11 @@ def own_events(
     ]
     question = replace(question, earliest=met.earliest)
     if before:
-        question = replace(
-            question,
-            after=max((arrival for _, arrival in before), key=lambda arrival: (arrival.at, arrival.id)),
-            first_end=max(ended for ended, _ in before) + MICROSECOND,
+        exclusion = Exclusion(
+            end=max(ended for ended, _ in before) + MICROSECOND,
+            received_to=max((arrival for _, arrival in before), key=lambda arrival: (arrival.at, arrival.id)),
         )
+        question = replace(question, excluded=(*question.excluded, exclusion))
     return replace(question, until=neighbours.billed(subscription, billed_at)) if met.is_followed else question
 
 

@@ -12,9 +12,9 @@ from usagebill.core.instants import MICROSECOND
 from usagebill.core.plans import Charge
 from usagebill.core.subscriptions import Subscription, begins_at, bills_at_once_since, known_since
 from usagebill.queries.past_starts import caught_up_from
-from usagebill.queries.subscriptions import was_paid_in_advance
+from usagebill.queries.subscriptions import paid_in_advance_until
 from usagebill.runtime.work import Reader
-from usagebill.storage.event_queries import Arrival, EventQuery, EventRange
+from usagebill.storage.event_queries import Arrival, EventQuery, EventRange, Exclusion
 
 
 def priced_events(
@@ -49,24 +49,24 @@ def unpaid_events(
     reader: Reader, subscription: Subscription, metric: BillableMetric, window: Window, question: EventQuery
 ) -> EventQuery:
     """`question` about usage in arrears in `window`, without the events that came before a change of plan and lay ahead
-    of it, if the plan before billed them in advance and nothing else of them.
+    of it, if a plan before billed them in advance and nothing else of them.
     """
     if subscription.origin is None or metric.recurring:
         return question
-    since = bills_at_once_since(subscription)
-    latest = _latest_ahead(reader, question, window.start, window.end, received_before=since)
-    if latest is None or not was_paid_in_advance(reader, subscription, metric, since):
+    begun = bills_at_once_since(subscription)
+    if _latest_ahead(reader, question, window.start, window.end, received_before=begun) is None:
         return question
-    return _without(question, since, window.start, latest + MICROSECOND)
+    since = paid_in_advance_until(reader, subscription, metric)
+    if since is None:
+        return question
+    latest = _latest_ahead(reader, question, window.start, window.end, received_before=since)
+    return question if latest is None else _without(question, since, window.start, latest + MICROSECOND)
 
 
 def _without(question: EventQuery, since: datetime, start: datetime | None, end: datetime) -> EventQuery:
     """`question` without the events dated from `start` to before `end` that were received before `since`."""
-    arrival = Arrival(at=since, id="")
-    if question.after is not None and question.first_end is not None:
-        arrival = max(question.after, arrival, key=lambda arrival: (arrival.at, arrival.id))
-        start, end = None, max(question.first_end, end)
-    return replace(question, after=arrival, first_start=start, first_end=end)
+    exclusion = Exclusion(start=start, end=end, received_to=Arrival(at=since, id=""))
+    return replace(question, excluded=(*question.excluded, exclusion))
 
 
 def _latest_ahead(

@@ -167,9 +167,7 @@ def _fingerprint(reader: Reader, subscription: Subscription, definition: PlanDef
             latest=window.end,
         )
         handover = own_events(reader, subscription, metric, question)
-        handovers.append(
-            (handover.code, handover.earliest, handover.latest, handover.after, handover.first_end, handover.until)
-        )
+        handovers.append((handover.code, handover.earliest, handover.latest, handover.excluded, handover.until))
     parts = (
         (window.start, window.end, window.period_days, str(window.tz)),
         subscription,

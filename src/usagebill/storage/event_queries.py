@@ -71,16 +71,25 @@ class StateFault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusion:
+    """Events from `start` (None: any) to before `end` that arrived no later than `received_to`: somebody else's."""
+
+    start: datetime | None = None
+    end: datetime
+    received_to: Arrival
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventQuery:
     """A query for the events of one external subscription id and code, grouped and aggregated.
 
     `earliest` and `latest` bound the timestamp, both inclusive (None: no bound); `up_to` excludes events later in time
     (`Event.order`) than that one, and `before` excludes it too. `known_at` excludes events received after that instant.
-    Events from `first_start` (None: any) to before `first_end` count only if received later than `after`; events in the
-    second of `latest` only if received no later than `until`. Events are in `bucket`; the text forms of properties in
-    `only` are limited to the values there, None meaning missing, null or empty. The result has one entry per group of
-    values of `group_keys`. `field_name` is the aggregated property. Prices sent with events (dynamic charges) are added
-    up only if `amounts` is set. A weighted sum counts events before `held_from` as if they were at that instant.
+    Those of `excluded` do not count; events in the second of `latest` only if received no later than `until`. Events
+    are in `bucket`; the text forms of properties in `only` are limited to the values there, None meaning missing, null
+    or empty. The result has one entry per group of values of `group_keys`. `field_name` is the aggregated property.
+    Prices sent with events (dynamic charges) are added up only if `amounts` is set. A weighted sum counts events before
+    `held_from` as if they were at that instant.
     """
 
     code: str
@@ -92,9 +101,7 @@ class EventQuery:
     up_to: Event | None = None
     before: Event | None = None
     known_at: datetime | None = None
-    after: Arrival | None = None
-    first_start: datetime | None = None
-    first_end: datetime | None = None
+    excluded: tuple[Exclusion, ...] = ()
     until: Arrival | None = None
     bucket: EventScope = ALL_EVENTS
     only: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
@@ -142,6 +149,15 @@ class EventRange:
     event_id: str | None = None
 
 
+def _holds(exclusion: Exclusion, event: Event) -> bool:
+    received_to = exclusion.received_to
+    return (
+        (exclusion.start is None or exclusion.start <= event.timestamp)
+        and event.timestamp < exclusion.end
+        and (event.created_at, event.id) <= (received_to.at, received_to.id)
+    )
+
+
 def concerns(question: EventQuery, event: Event) -> bool:
     """Whether `event` matches `question`, wherever it is stored: the definition that engines are tested against."""
     return (
@@ -152,13 +168,7 @@ def concerns(question: EventQuery, event: Event) -> bool:
         and (question.up_to is None or event.order <= question.up_to.order)
         and (question.before is None or event.order < question.before.order)
         and (question.known_at is None or event.created_at <= question.known_at)
-        and (
-            question.after is None
-            or question.first_end is None
-            or event.timestamp >= question.first_end
-            or (question.first_start is not None and event.timestamp < question.first_start)
-            or (event.created_at, event.id) > (question.after.at, question.after.id)
-        )
+        and not any(_holds(exclusion, event) for exclusion in question.excluded)
         and (
             question.until is None
             or question.last_start is None

@@ -537,11 +537,11 @@ class EventCounts:
             tests.append(f"{self._dialect.sequence} <= {statement.number(part.stored_up_to)}")
         if question.known_at is not None:
             tests.append(f"created_at <= {statement.number(microseconds(question.known_at))}")
-        if question.after is not None and question.first_end is not None:
-            later = f"(created_at, id) > {_arrival(statement, question.after)}"
-            if question.first_start is not None:
-                later = f"{later} OR timestamp < {statement.number(microseconds(question.first_start))}"
-            tests.append(f"(timestamp >= {statement.number(microseconds(question.first_end))} OR {later})")
+        for one in question.excluded:
+            later = f"(created_at, id) > {_arrival(statement, one.received_to)}"
+            if one.start is not None:
+                later = f"{later} OR timestamp < {statement.number(microseconds(one.start))}"
+            tests.append(f"(timestamp >= {statement.number(microseconds(one.end))} OR {later})")
         if question.until is not None and question.last_start is not None:
             earlier = f"(created_at, id) <= {_arrival(statement, question.until)}"
             tests.append(f"(timestamp < {statement.number(microseconds(question.last_start))} OR {earlier})")

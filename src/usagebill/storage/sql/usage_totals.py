@@ -210,9 +210,7 @@ class Bounds:
         self.earliest = _or(question.earliest, FIRST)
         self.latest = _or(question.latest_timestamp, LAST)
         self.known_at = _or(question.known_at, LAST)
-        self.whole_from = self.earliest
-        if question.after is not None and question.first_end is not None:
-            self.whole_from = max(self.earliest, microseconds(question.first_end))
+        self.whole_from = max([self.earliest, *(microseconds(one.end) for one in question.excluded)])
         if question.held_from is not None:
             # Events before count from there on.
             self.whole_from = max(self.whole_from, microseconds(question.held_from))
